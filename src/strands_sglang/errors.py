@@ -11,10 +11,11 @@ SGLangError
 │   ├── SGLangAbortedError (RuntimeError)         the generation was aborted; carries its partial reply
 │   └── SGLangHTTPError (RuntimeError)            an HTTP error status
 │       ├── SGLangBadRequestError                 400, 413, 422: the request itself is wrong
-│       │   └── SGLangContextLengthError          the prompt, or prompt plus budget, does not fit
+│       │   ├── SGLangContextLengthError          the prompt, or prompt plus budget, does not fit
+│       │   └── SGLangDuplicateRequestError       a request of that id is still running there
 │       ├── SGLangAuthError                       401, 403
 │       ├── SGLangNotFoundError                   404, 405: no such route here
-│       ├── SGLangThrottledError                  429, 503: busy, full, starting, draining
+│       ├── SGLangThrottledError                  429, 503 (and 408, 409): busy, full, starting, draining
 │       └── SGLangServerError                     other 5xx
 ├── TokenizationError (ValueError)                messages cannot become ids without guessing
 │   ├── ChatTemplateMissingError                  the tokenizer has no chat template
@@ -180,13 +181,17 @@ class SGLangHTTPError(SGLangClientError, RuntimeError):
     Attributes:
         status: The HTTP status.
         body: The body as text.
+        retry_after: Seconds after which the server asked to come back, or None where it did not.
     """
 
-    def __init__(self, message: str, *, status: int, body: str = "", **kwargs: Any) -> None:
+    def __init__(
+        self, message: str, *, status: int, body: str = "", retry_after: float | None = None, **kwargs: Any
+    ) -> None:
         """Create the error; `kwargs` are those of `SGLangClientError`."""
         super().__init__(message, **kwargs)
         self.status = status
         self.body = body
+        self.retry_after = retry_after
 
 
 class SGLangBadRequestError(SGLangHTTPError):
@@ -210,6 +215,12 @@ class SGLangContextLengthError(SGLangBadRequestError):
         self.limit = limit
 
 
+class SGLangDuplicateRequestError(SGLangBadRequestError):
+    """A request of the same id is still running on the server (400); a fresh id is all it takes."""
+
+    retryable: ClassVar[bool] = True
+
+
 class SGLangAuthError(SGLangHTTPError):
     """The API key is missing, wrong, or of the wrong kind (401, 403)."""
 
@@ -221,7 +232,7 @@ class SGLangNotFoundError(SGLangHTTPError):
 
 
 class SGLangThrottledError(SGLangHTTPError):
-    """The server is busy, full, starting or draining (429, 503)."""
+    """The server is busy, full, starting or draining (429, 503; routers also say 408 and 409)."""
 
     retryable: ClassVar[bool] = True
 
