@@ -1,0 +1,219 @@
+"""Connections, one pool per event loop; the only module that knows the HTTP library.
+
+A connection belongs to the event loop that opened it. A synchronous `agent()` call runs in a loop of its own each
+time, so the pool is kept per loop and closed when its loop shuts down (see `_until_shutdown`), when the client is
+closed, or when the client is garbage.
+
+Idle connections are dropped before the server drops them (SGLang closes after 5 s): a request is never written to a
+connection that is just being closed. Environment proxies are used as usual, but never for loopback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import ssl
+import threading
+import urllib.request
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import aiohttp
+import httpx
+from httpx_aiohttp import AiohttpTransport
+
+from strands_sglang.errors import SGLangConnectionError, SGLangTimeoutError
+
+KEEPALIVE_SECONDS = 3.0
+"""Less than the 5 s after which an SGLang server closes an idle connection; its own router uses 3 s too."""
+
+_DNS_CACHE_SECONDS = 30
+
+
+class Answer(NamedTuple):
+    """A whole HTTP answer: status, headers (names in lower case), body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """How connections are made.
+
+    Attributes:
+        max_connections: Connections of one pool at most; further requests wait for one.
+        connect_timeout: Seconds for TCP and TLS to come up.
+        verify: True for the system's certificates, False for none, or a context of one's own.
+        transport: What to send through instead of real connections; never closed here.
+    """
+
+    max_connections: int
+    connect_timeout: float | None
+    verify: ssl.SSLContext | bool = True
+    transport: httpx.AsyncBaseTransport | None = None
+
+
+class Pool:
+    """The connections of one client, for any number of event loops."""
+
+    def __init__(self, options: PoolOptions) -> None:
+        """Open nothing yet."""
+        self._options = options
+        self._timeout = {"connect": options.connect_timeout, "read": None, "write": None, "pool": None}
+        self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopConnections]
+        self._by_loop = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+        """Send one request and read its whole answer.
+
+        Raises:
+            SGLangConnectionError: No answer, or only a part of one.
+            SGLangTimeoutError: The connection did not come up in time.
+        """
+        async with self.open(method, url, headers=headers, body=body) as response:
+            try:
+                content = await response.aread()
+            except _TRANSPORT_ERRORS as error:
+                raise _connection_error(error, url, "closed the connection in the middle of its answer") from error
+            return Answer(response.status_code, response.headers, content)
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """Send one request; the body of its answer is still to be read."""
+        request = httpx.Request(method, url, headers=headers, content=body, extensions={"timeout": self._timeout})
+        try:
+            response = await self._transport(url).handle_async_request(request)
+        except _TRANSPORT_ERRORS as error:
+            raise _connection_error(error, url, "closed the connection without an answer") from error
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections of every loop."""
+        with self._lock:
+            connections = list(self._by_loop.items())
+            self._by_loop.clear()
+        here = asyncio.get_running_loop()
+        for loop, opened in connections:
+            if loop is here:
+                await opened.aclose()
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(opened.aclose(), loop))
+
+    def _transport(self, url: str) -> httpx.AsyncBaseTransport:
+        if self._options.transport is not None:
+            return self._options.transport
+        loop = asyncio.get_running_loop()
+        opened = self._by_loop.get(loop)
+        if opened is None:
+            with self._lock:
+                for dead in [known for known in self._by_loop if known.is_closed()]:
+                    del self._by_loop[dead]
+                opened = self._by_loop[loop] = _LoopConnections(self._options)
+        return opened.transport(url)
+
+
+class _LoopConnections:
+    """The connections of one event loop, by the proxy they go through."""
+
+    def __init__(self, options: PoolOptions) -> None:
+        self._options = options
+        self._transports: dict[str | None, AiohttpTransport] = {}
+        self._by_url: dict[str, AiohttpTransport] = {}
+        self._guard = _until_shutdown(self._transports)
+        # The first step of the generator registers it with the running loop. It does not suspend.
+        with contextlib.suppress(StopIteration):
+            self._guard.asend(None).send(None)
+
+    def transport(self, url: str) -> AiohttpTransport:
+        known = self._by_url.get(url)
+        if known is None:
+            proxy = environment_proxy(url)
+            if proxy not in self._transports:
+                self._transports[proxy] = _new_transport(self._options, proxy)
+            known = self._by_url[url] = self._transports[proxy]
+        return known
+
+    async def aclose(self) -> None:
+        await self._guard.aclose()
+
+
+async def _until_shutdown(transports: dict[str | None, AiohttpTransport]) -> AsyncGenerator[None, None]:
+    """Close `transports` when the running loop shuts its asynchronous generators down, as `asyncio.run` does.
+
+    That is the one hook a loop offers before it closes. The generator is also finalised when nobody holds it any
+    more, so a client that is dropped without `close()` closes its connections too.
+    """
+    try:
+        yield
+    finally:
+        for transport in transports.values():
+            await transport.aclose()
+
+
+def _new_transport(options: PoolOptions, proxy: str | None) -> AiohttpTransport:
+    def session() -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            limit=options.max_connections,
+            keepalive_timeout=KEEPALIVE_SECONDS,
+            ttl_dns_cache=_DNS_CACHE_SECONDS,
+            ssl=options.verify,
+        )
+        # A router's cookies would tie every conversation to one worker.
+        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False)
+
+    # The session brings its own TLS settings; the transport would otherwise read the certificate store for nothing.
+    return AiohttpTransport(client=session, verify=False, trust_env=False, proxy=httpx.Proxy(proxy) if proxy else None)
+
+
+def environment_proxy(url: str) -> str | None:
+    """Return the proxy that the environment asks for, never one for loopback."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if is_loopback(host) or urllib.request.proxy_bypass(host):
+        return None
+    proxies = urllib.request.getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name means this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+# httpx-aiohttp translates most of aiohttp's errors, not all; the operating system's pass as they are.
+_TRANSPORT_ERRORS = (httpx.TransportError, aiohttp.ClientError, OSError)
+
+
+def _connection_error(error: Exception, url: str, closed: str) -> SGLangConnectionError:
+    cause = error.__cause__ if isinstance(error, httpx.TransportError) and error.__cause__ else error
+    words = str(cause) or type(cause).__name__
+    if isinstance(cause, aiohttp.ServerTimeoutError) or (
+        isinstance(error, httpx.TimeoutException) and not isinstance(cause, aiohttp.ClientError)
+    ):
+        return SGLangTimeoutError(f"{url} did not accept the connection in time: {words}", url=url)
+    if isinstance(cause, aiohttp.ClientConnectorError | httpx.ConnectError):
+        return SGLangConnectionError(
+            f"nobody answers at {url}: {words}",
+            url=url,
+            hint="is the server running, and is this its address? "
+            "For example: python -m sglang.launch_server --model-path MODEL --port 30000",
+        )
+    return SGLangConnectionError(f"{url} {closed}: {words}", url=url)

@@ -1,0 +1,120 @@
+"""Which server a request goes to, and under which id.
+
+The turns of one conversation go to one server, because that is where its prefix is cached: by rendezvous hashing, so
+nothing has to be remembered, and a server that is gone moves its own conversations only. A server that gave no
+answer is passed over for a while.
+
+A request id is `<conversation>_r<attempt>`: 32 hexadecimal digits and 20 decimal ones. All ids have one length, so
+none is a prefix of another (an engine aborts by prefix); every attempt has its own; and routers that take the
+conversation from the id strip `_r` and its digits. Does no I/O.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import time
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+from strands_sglang.errors import SGLangConfigError
+
+RID_LENGTH = 54
+
+_HEX_KEY = re.compile(r"[0-9a-f]{32}")
+_PASS_OVER_SECONDS = 10.0
+# Not the seeded generator of the `random` module: an agent that seeds it would repeat its request ids.
+_RANDOM = random.SystemRandom()
+
+
+def conversation_key(conversation_id: str | None) -> str:
+    """Return 32 hexadecimal digits for a conversation; fresh ones for None."""
+    if conversation_id is None:
+        return f"{_RANDOM.getrandbits(128):032x}"
+    if _HEX_KEY.fullmatch(conversation_id):
+        return conversation_id
+    return hashlib.blake2b(conversation_id.encode(), digest_size=16).hexdigest()
+
+
+def new_rid(key: str) -> str:
+    """Return a fresh request id for one attempt within a conversation."""
+    return f"{key}_r{_RANDOM.getrandbits(64):020d}"
+
+
+class Server:
+    """One base URL and what is known about it.
+
+    Attributes:
+        base_url: The address without a trailing slash.
+        contacted: Whether it has ever answered anything.
+        in_outage: Whether its last attempt got no answer; a warning was logged when this began.
+    """
+
+    def __init__(self, base_url: str) -> None:
+        """Check the address.
+
+        Raises:
+            SGLangConfigError: It is not the address of an HTTP server.
+        """
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SGLangConfigError(
+                f"base_url must look like http://localhost:30000, got {base_url!r}",
+                hint=f"did you mean http://{base_url}?" if "://" not in base_url else None,
+            )
+        self.base_url = base_url.rstrip("/")
+        self.contacted = False
+        self.in_outage = False
+        self._pass_over_until = 0.0
+
+    def url(self, path: str) -> str:
+        """Return the URL of a path."""
+        return self.base_url + path
+
+    def answered(self) -> None:
+        """Note that it answered."""
+        self.contacted = True
+        self.in_outage = False
+        self._pass_over_until = 0.0
+
+    def gave_no_answer(self, now: float) -> bool:
+        """Note that it gave no answer; return whether that is news."""
+        news = not self.in_outage
+        self.in_outage = True
+        self._pass_over_until = now + _PASS_OVER_SECONDS
+        return news
+
+    def is_passed_over(self, now: float) -> bool:
+        """Whether it is better to ask another one now."""
+        return now < self._pass_over_until
+
+    def __repr__(self) -> str:
+        return f"Server({self.base_url!r})"
+
+
+class Servers:
+    """The servers of one client.
+
+    Attributes:
+        all: Every server, in the order given.
+    """
+
+    def __init__(self, base_urls: Sequence[str], *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Check the addresses."""
+        if not base_urls:
+            raise SGLangConfigError("base_url is an empty list: give at least one address")
+        self.all = tuple(Server(url) for url in dict.fromkeys(base_urls))
+        self.clock = clock
+
+    def choose(self, key: str) -> Server:
+        """Return the server of a conversation: its own, or the next one while its own gives no answer."""
+        if len(self.all) == 1:
+            return self.all[0]
+        ranked = sorted(self.all, key=lambda server: _weight(key, server.base_url), reverse=True)
+        now = self.clock()
+        return next((server for server in ranked if not server.is_passed_over(now)), ranked[0])
+
+
+def _weight(key: str, base_url: str) -> bytes:
+    return hashlib.blake2b(f"{key}|{base_url}".encode(), digest_size=8).digest()
