@@ -162,7 +162,7 @@ class Rollout:
         """Yield each segment with the number of its ids that stand in the context."""
         following = [*self._segments[1:], None]
         for segment, after in zip(self._segments, following, strict=True):
-            yield segment, len(segment) - (after.replaces if after else 0)
+            yield segment, len(segment) - (after.replaces if after is not None else 0)
 
     @property
     def token_ids(self) -> list[int]:

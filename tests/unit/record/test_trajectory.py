@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strands_sglang.rollout import Segment, SegmentKind
+from strands_sglang.trajectory import Lineage, Trajectory, Turn, TurnFate
+
+
+@st.composite
+def trajectories(draw: st.DrawFn) -> Trajectory:
+    """A random forest of turns with distinct sampled ids, random lineages per root and random fates."""
+    trajectory = Trajectory()
+    for index in range(draw(st.integers(0, 10))):
+        parent = draw(st.none() | st.sampled_from(trajectory.turns)) if trajectory.turns else None
+        lineage = parent.lineage if parent else draw(st.sampled_from(Lineage))
+        trajectory.add(
+            Turn(
+                index=index,
+                parent=parent,
+                prompt=Segment.of(
+                    SegmentKind.PROMPT, [0] * draw(st.integers(1, 3)), replaces=draw(st.integers(0, 1)) if parent else 0
+                ),
+                sampled=Segment.of(
+                    SegmentKind.SAMPLED, [100 * (index + 1) + k for k in range(draw(st.integers(1, 4)))]
+                ),
+                conversation=0,
+                lineage=lineage,
+                fate=draw(st.sampled_from(TurnFate)),
+            )
+        )
+    return trajectory
+
+
+@given(trajectories(), st.booleans(), st.booleans())
+def test_each_sampled_token_is_trainable_in_exactly_one_sample(
+    trajectory: Trajectory, side_calls: bool, discarded: bool
+) -> None:
+    samples = trajectory.samples(include_side_calls=side_calls, include_discarded=discarded)
+
+    trained = [
+        token
+        for sample in samples
+        for token, mask in zip(sample.rollout.token_ids, sample.loss_mask, strict=True)
+        if mask
+    ]
+    chosen = [
+        turn
+        for turn in trajectory.turns
+        if (side_calls or turn.lineage is Lineage.MAIN) and (discarded or turn.fate is not TurnFate.DISCARDED)
+    ]
+    sampled = {token for turn in chosen for token in turn.sampled.ids}
+    # A stop token that the template replaces is in no context; it is the one declared exception.
+    replaced = {turn.sampled.ids[-1] for turn in chosen}
+
+    assert len(trained) == len(set(trained))
+    assert set(trained) <= sampled
+    assert sampled - set(trained) <= replaced
+
+
+@given(trajectories())
+def test_samples_share_the_rollout_id_and_their_weights_add_up_to_one(trajectory: Trajectory) -> None:
+    samples = trajectory.samples(include_side_calls=True, include_discarded=True)
+
+    assert {sample.rollout_id for sample in samples} <= {trajectory.id}
+    assert not samples or abs(sum(sample.weight for sample in samples) - 1) < 1e-9
+
+
+@given(trajectories())
+def test_a_branch_extends_the_branch_of_its_parent(trajectory: Trajectory) -> None:
+    for turn in trajectory.turns:
+        if turn.parent is not None and not turn.prompt.replaces:
+            parent = turn.parent.rollout().token_ids
+            assert turn.rollout().token_ids[: len(parent)] == parent
+
+
+def test_a_discarded_answer_stays_and_is_not_exported() -> None:
+    trajectory = Trajectory()
+    prompt = Segment.of(SegmentKind.PROMPT, [1])
+    for index, fate in enumerate([TurnFate.DISCARDED, TurnFate.KEPT]):
+        trajectory.add(
+            Turn(
+                index=index,
+                parent=None,
+                prompt=prompt,
+                sampled=Segment.of(SegmentKind.SAMPLED, [10 + index]),
+                conversation=0,
+                lineage=Lineage.MAIN,
+                fate=fate,
+            )
+        )
+
+    assert [branch.token_ids for branch in trajectory.branches] == [[1, 10], [1, 11]]
+    assert [sample.rollout.token_ids for sample in trajectory.samples()] == [[1, 11]]
+    assert len(trajectory.samples(include_discarded=True)) == 2
