@@ -1,0 +1,200 @@
+"""A chat template: messages and tools to text.
+
+Owns the compiled template and what it is given. Invariant: for plain messages the text equals that of transformers'
+`apply_chat_template(tokenize=False)` byte for byte, except that the clock stands still at the moment it was taken.
+Never imports transformers, never changes the messages it is given.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from strands_sglang.errors import ChatTemplateError, ChatTemplateMissingError
+
+_REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
+
+
+class ChatTemplate:
+    """One or several named templates of a model, with one frozen set of arguments.
+
+    Attributes:
+        name: Name of the tokenizer, for messages.
+    """
+
+    def __init__(
+        self,
+        source: str | Mapping[str, str] | None,
+        *,
+        name: str,
+        variables: Mapping[str, Any],
+        now: datetime | None = None,
+    ) -> None:
+        """Compile the template.
+
+        Args:
+            source: The template, or several by name ("default", "tool_use"); None raises.
+            name: Name of the tokenizer, for messages.
+            variables: What every rendering passes: special tokens and template arguments.
+            now: The time a template sees; None takes the present.
+        """
+        if not source:
+            raise ChatTemplateMissingError(f"{name} has no chat template", model=name)
+        self.name = name
+        self._variables = dict(variables)
+        self._now = now or datetime.now()
+        sources = {"default": source} if isinstance(source, str) else dict(source)
+        self._templates = {key: self._compile(text) for key, text in sources.items()}
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        generation_prompt: bool = True,
+    ) -> str:
+        """Return the text of a conversation.
+
+        Args:
+            messages: The messages, as plain data.
+            tools: The tools, as plain data; None or empty for none.
+            generation_prompt: Whether to ask for the header of an assistant turn at the end.
+        """
+        template = self._choose(tools)
+        try:
+            return str(
+                template.render(
+                    messages=[_as_transformers_passes_it(message) for message in messages],
+                    tools=list(tools) if tools else None,
+                    documents=None,
+                    add_generation_prompt=generation_prompt,
+                    **{"strftime_now": self._now.strftime, **self._variables},
+                )
+            )
+        except Exception as error:  # a template is foreign code: whatever it raises is its refusal
+            raise ChatTemplateError(
+                f"the chat template of {self.name} cannot render {shape(messages)}: {error} ({type(error).__name__})",
+                model=self.name,
+            ) from error
+
+    def _choose(self, tools: Sequence[Mapping[str, Any]] | None) -> Any:
+        if tools and "tool_use" in self._templates:
+            return self._templates["tool_use"]
+        if "default" in self._templates:
+            return self._templates["default"]
+        raise ChatTemplateMissingError(
+            f"{self.name} has the chat templates {', '.join(sorted(self._templates))}, but none named default",
+            model=self.name,
+            hint="pass the one to use as chat_template=",
+        )
+
+    def _compile(self, source: str) -> Any:
+        try:
+            return compile_template(source)
+        except ImportError as error:
+            raise ChatTemplateError(
+                "chat templates need jinja2, which is not installed", model=self.name, hint="pip install jinja2"
+            ) from error
+        except Exception as error:
+            raise ChatTemplateError(
+                f"the chat template of {self.name} is not valid: {error}", model=self.name
+            ) from error
+
+
+def shape(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return the shape of a conversation in words, such as "[system, user, assistant with 2 calls, tool, tool]"."""
+    return f"[{', '.join(_shape_of(message) for message in messages)}]"
+
+
+def _shape_of(message: Mapping[str, Any]) -> str:
+    extras = []
+    if message.get("reasoning_content"):
+        extras.append("reasoning")
+    if calls := message.get("tool_calls"):
+        extras.append("1 call" if len(calls) == 1 else f"{len(calls)} calls")
+    if isinstance(message.get("content"), list | tuple):
+        extras.append("blocks")
+    return str(message.get("role")) + (f" with {' and '.join(extras)}" if extras else "")
+
+
+def _as_transformers_passes_it(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop keys that are None and give the reasoning under every name templates read."""
+    given = {key: value for key, value in message.items() if value is not None}
+    reasoning = next((given[key] for key in _REASONING_KEYS if key in given), None)
+    return given if reasoning is None else {"thinking": reasoning, **given, "reasoning_content": reasoning}
+
+
+@functools.lru_cache(maxsize=64)
+def compile_template(source: str) -> Any:
+    """Return the compiled template; equal sources share one."""
+    return _environment().from_string(source)
+
+
+@functools.cache
+def _environment() -> Any:
+    """Return the sandbox that transformers renders chat templates in."""
+    import jinja2
+    import jinja2.ext
+    import jinja2.sandbox
+
+    class Generation(jinja2.ext.Extension):
+        """`{% generation %}` marks what the model writes; here it only renders its body."""
+
+        tags = {"generation"}  # noqa: RUF012 - jinja's own form
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            # A call block, because names set inside must stay inside.
+            return jinja2.nodes.CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
+
+        def _body(self, caller: Any) -> str:
+            return str(caller())
+
+    class Namespace(jinja2.utils.Namespace):
+        """A namespace without underscore names."""
+
+        def __init__(*args: Any, **kwargs: Any) -> None:
+            self, given = args[0], dict(*args[1:], **kwargs)
+            for name in given:
+                _refuse_underscore(name)
+            jinja2.utils.Namespace.__init__(self, given)
+
+        def __setitem__(self, name: str, value: Any) -> None:
+            _refuse_underscore(name)
+            super().__setitem__(name, value)
+
+    def _refuse_underscore(name: Any) -> None:
+        if isinstance(name, str) and name.startswith("_"):
+            raise jinja2.exceptions.SecurityError(f"a namespace cannot hold {name!r}: the name begins with underscore")
+
+    class Dict:
+        """The `dict` of templates, of which only making one is allowed."""
+
+        def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+            return dict(*args, **kwargs)
+
+        def fromkeys(self, *args: Any) -> dict[Any, Any]:
+            return dict.fromkeys(*args)
+
+    def raise_exception(message: Any) -> None:
+        raise jinja2.exceptions.TemplateError(message)
+
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = raise_exception
+    environment.globals["dict"] = Dict()
+    environment.globals["namespace"] = Namespace
+    return environment
+
+
+def _to_json(
+    value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False
+) -> str:
+    """Return JSON without the HTML escapes of jinja's own filter."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)

@@ -1,0 +1,230 @@
+"""A tokenizer as this package uses it: text to ids in place, text to ids without control tokens, ids to text.
+
+Owns a private view of the tokenizer: the same model, normaliser and added tokens, but no truncation, no padding and no
+state that another thread could toggle. Invariant: `encode(a + t + b, after=...)` of template text gives the ids the
+whole tokenizer gives for it in place; `encode_plain(text)` never gives the id of a control token.
+Never truncates, never adds special tokens of its own, never changes the tokenizer it was given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from strands_sglang.errors import SGLangConfigError, TemplateNotExactError
+
+_PROBES = ("a", " a", "1", "<", "\n", " ", "Ä", "▁")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlToken:
+    """An added token of the tokenizer, special or not, that is not mere whitespace.
+
+    Attributes:
+        id: Its id.
+        text: Its text.
+        special: Whether the tokenizer calls it special.
+        lstrip: Whether it swallows whitespace before it.
+        rstrip: Whether it swallows whitespace after it.
+        normalized: Whether it is looked for in normalised text.
+    """
+
+    id: int
+    text: str
+    special: bool = True
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool = False
+
+
+class Vocabulary:
+    """A private, immutable view of one tokenizer.
+
+    Attributes:
+        name: Name or path of the tokenizer, for messages.
+        tokens: Control tokens by text.
+        by_id: Control tokens by id.
+        special_tokens: The named special tokens a template may print (`bos_token`, `eos_token`, ...).
+        eos: The tokenizer's end-of-sequence token, or None.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        """Take the view.
+
+        Args:
+            tokenizer: A transformers tokenizer, fast or slow, or a `tokenizers.Tokenizer`.
+        """
+        self.name: str = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
+        self.special_tokens = _special_tokens(tokenizer)
+        self._tokenizer = tokenizer
+        self._backend, self._plain = _views(tokenizer)
+        self.tokens = {
+            token.text: token
+            for token in _added_tokens(self._backend if self._backend is not None else tokenizer, self.name)
+            # Gemma lists runs of newlines and of the space mark as added tokens: they are text, not control.
+            if token.text.strip().strip("▁")
+        }
+        self.by_id = {token.id: token for token in self.tokens.values()}
+        self.eos = self.tokens.get(self.special_tokens.get("eos_token", ""))
+        self._pattern = re.compile(_alternatives(self.tokens)) if self.tokens else None
+        self._first_characters = tuple(sorted({text[0] for text in self.tokens}))
+        self._start_is_neutral = self._check_start()
+
+    def find(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield the control token literals in a text, leftmost and longest, as the tokenizer would match them."""
+        if self._pattern is None or not any(character in text for character in self._first_characters):
+            return iter(())
+        return self._pattern.finditer(text)
+
+    def encode(self, text: str, *, after: ControlToken | None = None) -> list[int]:
+        """Return the ids of a text, control tokens included.
+
+        Args:
+            text: The text.
+            after: The control token it directly follows; None for text that starts a sequence.
+        """
+        if after is None or (self._start_is_neutral and not after.rstrip):
+            return self._encode(text)
+        ids = self._encode(after.text + text)
+        if not ids or ids[0] != after.id:
+            raise TemplateNotExactError(
+                f"{self.name}: {after.text!r} followed by {text[:20]!r} does not encode to that token first, so what "
+                "follows it cannot be encoded in place",
+                model=self.name,
+            )
+        return ids[1:]
+
+    def encode_plain(self, text: str) -> list[int]:
+        """Return the ids of a stretch of text between control tokens, in which literals of such tokens stay text."""
+        if self._plain is not None and self._start_is_neutral:
+            ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
+            if self.by_id.keys().isdisjoint(ids):
+                return ids
+        ids = [token for part in self._harmless_parts(text) for token in self._encode_inside(part)]
+        if not self.by_id.keys().isdisjoint(ids):
+            literal = next(self.by_id[token].text for token in ids if token in self.by_id)
+            raise TemplateNotExactError(
+                f"{self.name}: the tokenizer makes the control token {literal!r} out of plain text",
+                model=self.name,
+            )
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, control tokens kept, without clean-up."""
+        if self._backend is not None:
+            return str(self._backend.decode(list(ids), skip_special_tokens=False))
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    def _encode(self, text: str) -> list[int]:
+        if self._backend is not None:
+            ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
+            return ids
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def _encode_inside(self, text: str) -> list[int]:
+        """Encode text that stands in the middle of other text, with no mark of a text's start."""
+        if self._start_is_neutral or self.eos is None:
+            return self._encode(text)
+        return self.encode(text, after=self.eos)
+
+    def _harmless_parts(self, text: str) -> Iterator[str]:
+        """Cut a text after the first character of each control token literal, until no part holds one."""
+        while (match := next(self.find(text), None)) is not None:
+            yield text[: match.start() + 1]
+            text = text[match.start() + 1 :]
+        if text:
+            yield text
+
+    def _check_start(self) -> bool:
+        """Return whether text encodes alike at the start of a sequence and right after a control token."""
+        anchor = next((token for token in self.tokens.values() if not (token.rstrip or token.normalized)), None)
+        if anchor is None:
+            return True
+        return all(self._encode(anchor.text + probe) == [anchor.id, *self._encode(probe)] for probe in _PROBES)
+
+
+def _special_tokens(tokenizer: Any) -> dict[str, str]:
+    named: Mapping[str, Any] = getattr(tokenizer, "special_tokens_map", None) or {}
+    return {key: str(value) for key, value in named.items() if not isinstance(value, list | tuple)}
+
+
+def _views(tokenizer: Any) -> tuple[Any | None, Any | None]:
+    """Return a private fast tokenizer and one that knows no added tokens, or None twice for a slow one."""
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not (hasattr(backend, "get_added_tokens_decoder") and hasattr(backend, "pre_tokenizer")):
+        return None, None
+    plain, private = _bare(backend), _bare(backend)
+    added = sorted(backend.get_added_tokens_decoder().items())
+    for _, token in added:
+        (private.add_special_tokens if token.special else private.add_tokens)([token])
+    if [(i, repr(t)) for i, t in sorted(private.get_added_tokens_decoder().items())] != [
+        (i, repr(t)) for i, t in added
+    ]:
+        # Ids with gaps cannot be given by adding tokens: pay for a full copy instead.
+        private = type(backend).from_str(backend.to_str())
+        private.no_truncation()
+        private.no_padding()
+        private.encode_special_tokens = False
+    return private, plain
+
+
+def _bare(backend: Any) -> Any:
+    """Return a tokenizer that shares the model, but has no added tokens, truncation or padding."""
+    bare = type(backend)(backend.model)
+    for part in ("normalizer", "pre_tokenizer", "decoder"):
+        if (value := getattr(backend, part)) is not None:
+            setattr(bare, part, value)
+    return bare
+
+
+def _added_tokens(tokenizer: Any, name: str) -> Iterator[ControlToken]:
+    if hasattr(tokenizer, "get_added_tokens_decoder"):
+        decoder = tokenizer.get_added_tokens_decoder()
+    else:
+        decoder = getattr(tokenizer, "added_tokens_decoder", None)
+    if decoder is not None:
+        for token_id, token in decoder.items():
+            yield ControlToken(
+                id=token_id,
+                text=str(token.content),
+                special=token.special,
+                lstrip=token.lstrip,
+                rstrip=token.rstrip,
+                normalized=token.normalized,
+            )
+        return
+    if not hasattr(tokenizer, "get_added_vocab"):
+        raise SGLangConfigError(
+            f"{name} is not a tokenizer this library can use: it has neither get_added_vocab() nor "
+            "get_added_tokens_decoder()"
+        )
+    for text, token_id in tokenizer.get_added_vocab().items():
+        yield ControlToken(id=token_id, text=str(text))
+
+
+def _alternatives(texts: Mapping[str, Any]) -> str:
+    """Return a pattern that matches the longest of many literals in time independent of their number."""
+    tree: dict[str, Any] = {}
+    for text in texts:
+        node = tree
+        for character in text:
+            node = node.setdefault(character, {})
+        node[""] = {}
+    return _pattern_of(tree)
+
+
+def _pattern_of(tree: Mapping[str, Any]) -> str:
+    branches = []
+    for character, below in sorted(tree.items()):
+        if character == "":
+            continue
+        prefix = re.escape(character)
+        # Chains without a branch are written flat: the depth of a pattern is limited.
+        while len(below) == 1 and "" not in below:
+            ((character, below),) = below.items()
+            prefix += re.escape(character)
+        branches.append(prefix + (_pattern_of(below) if set(below) != {""} else ""))
+    pattern = branches[0] if len(branches) == 1 and "" not in tree else f"(?:{'|'.join(branches)})"
+    return pattern + "?" if "" in tree else pattern
