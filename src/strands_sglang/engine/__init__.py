@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strands_sglang.engine.protocol import Engine, EngineRequest, EngineResponse
-    from strands_sglang.engine.script import Drop, Refusal, Step, Turn, made_up_logprob
-    from strands_sglang.engine.scripted import ScriptedEngine
+    from strands_sglang.engine.scripted.engine import ScriptedEngine
+    from strands_sglang.engine.scripted.script import Drop, Refusal, Step, Turn, made_up_logprob
     from strands_sglang.engine.server import EngineServer, serve
-    from strands_sglang.engine.tiny import TinyEngine
+    from strands_sglang.engine.tiny.engine import TinyEngine
     from strands_sglang.engine.transport import EngineTransport
 
 __all__ = [
@@ -36,18 +36,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Drop": "script",
+    "Drop": "scripted.script",
     "Engine": "protocol",
     "EngineRequest": "protocol",
     "EngineResponse": "protocol",
     "EngineServer": "server",
     "EngineTransport": "transport",
-    "Refusal": "script",
-    "ScriptedEngine": "scripted",
-    "Step": "script",
-    "TinyEngine": "tiny",
-    "Turn": "script",
-    "made_up_logprob": "script",
+    "Refusal": "scripted.script",
+    "ScriptedEngine": "scripted.engine",
+    "Step": "scripted.script",
+    "TinyEngine": "tiny.engine",
+    "Turn": "scripted.script",
+    "made_up_logprob": "scripted.script",
     "serve": "server",
 }
 

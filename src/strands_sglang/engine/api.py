@@ -81,11 +81,11 @@ class NativeApi(ABC):
         """Go on generating."""
 
     @abstractmethod
-    def flush_cache(self) -> bool:
+    async def flush_cache(self) -> bool:
         """Forget cached prefixes; False while requests are held."""
 
     @abstractmethod
-    def set_weight_version(self, version: str) -> None:
+    async def set_weight_version(self, version: str) -> None:
         """Take `version` as the label of the weights from the next token on."""
 
 
@@ -137,7 +137,7 @@ async def _resume(engine: NativeApi, request: EngineRequest) -> EngineResponse:
 
 
 async def _flush(engine: NativeApi, _: EngineRequest) -> EngineResponse:
-    if engine.flush_cache():
+    if await engine.flush_cache():
         return text_answer("Cache flushed.\nPlease check backend logs for more details.\n")
     return text_answer("Flush cache failed.\n", status=400)
 
@@ -149,7 +149,7 @@ async def _set_weight_version(engine: NativeApi, request: EngineRequest) -> Engi
         raise bad_body("1 validation error:\n  new_version must be a string")
     if body.get("abort_all_requests", True):
         engine.abort_all()
-    engine.set_weight_version(version)
+    await engine.set_weight_version(version)
     message = f"Weight version updated to {version}"
     return json_answer({"success": True, "message": message, "new_version": version})
 

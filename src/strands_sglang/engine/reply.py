@@ -16,6 +16,13 @@ Triple = tuple[float | None, int, str | None]
 """A log-probability, its token id, and the token's text where that was asked for."""
 
 
+ABORTED: dict[str, Any] = {"type": "abort", "message": "Aborted", "status_code": None, "err_type": None}
+"""How a running request ends when it is aborted."""
+
+ABORTED_IN_QUEUE: dict[str, Any] = {"type": "abort", "message": "Abort in waiting queue"}
+"""How a request ends that was aborted before it ran."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logprobs:
     """The logprob lists of one answer, as the wire has them.

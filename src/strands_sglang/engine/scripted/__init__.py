@@ -1,0 +1,1 @@
+"""An engine that plays a script: the public test helper."""
