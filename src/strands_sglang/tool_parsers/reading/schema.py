@@ -1,0 +1,200 @@
+"""What a tool's JSON schema says about how raw text is to be read.
+
+Owns `ToolSchemas` and `typed_value`. Templates of raw-value formats print strings as they are and everything
+else as JSON, so `5` and `"5"` look the same; the declared types undo that and nothing else does:
+
+1. only string is declared: the text, unchanged
+2. string is not declared: one JSON value of a declared type, or an error
+3. string and others: `null` where null is declared, else a JSON value of another declared type, else the text
+4. nothing is declared: the text, unchanged
+
+Never validates: whether a tool or parameter exists, and what a value may be, is for others to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from strands_sglang.errors import SGLangConfigError
+from strands_sglang.tool_parsers.reading.strict_json import JSON_SPACE, read_all
+from strands_sglang.tool_parsers.result import ToolParseStatus
+
+_PYTHON_SPELLINGS = {"True": "true", "False": "false", "None": "null"}
+_MAX_REFERENCES = 64
+_JSON_TYPES = frozenset(["null", "boolean", "integer", "number", "string", "array", "object"])
+
+
+@dataclass(frozen=True, slots=True)
+class TypedValue:
+    """A value read from raw text, or why it could not be."""
+
+    value: Any
+    status: ToolParseStatus = ToolParseStatus.OK
+    reason: str = ""
+
+
+class ToolSchemas:
+    """The parameter schemas of the tools the model was shown, by tool name."""
+
+    def __init__(self, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Create the table from OpenAI tool objects, bare function objects, or Strands tool specs."""
+        self._schemas = dict(_named_schema(tool) for tool in tools or ())
+        self._types: dict[tuple[str, str], frozenset[str] | None] = {}
+
+    def declared_types(self, tool: str, parameter: str) -> frozenset[str] | None:
+        """Return the JSON types declared for a parameter; None where nothing is declared."""
+        key = (tool, parameter)
+        if key not in self._types:
+            root = self._schemas.get(tool)
+            self._types[key] = _parameter_types(root, parameter) if isinstance(root, Mapping) else None
+        return self._types[key]
+
+
+def _named_schema(tool: Mapping[str, Any]) -> tuple[str, Any]:
+    function = tool.get("function", tool)
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(name, str):
+        raise SGLangConfigError(
+            f"a tool has no name: {str(tool)[:120]}", hint="pass OpenAI tool objects or Strands tool specs"
+        )
+    if "inputSchema" in function:
+        schema = function["inputSchema"]
+        return name, schema.get("json", schema) if isinstance(schema, Mapping) else None
+    return name, function.get("parameters")
+
+
+def _parameter_types(root: Mapping[str, Any], parameter: str) -> frozenset[str] | None:
+    """Look a parameter up in an object schema, through references and combinations."""
+    found: list[frozenset[str] | None] = []
+    pending: list[Any] = [root]
+    for _ in range(_MAX_REFERENCES):
+        if not pending:
+            break
+        schema = pending.pop()
+        if not isinstance(schema, Mapping):
+            continue
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping) and parameter in properties:
+            found.append(_types(properties[parameter], root, _MAX_REFERENCES))
+        if "$ref" in schema:
+            pending.append(_resolve(schema["$ref"], root))
+        for word in ("allOf", "anyOf", "oneOf"):
+            pending.extend(schema[word] if isinstance(schema.get(word), list) else ())
+    if not found or None in found:
+        return None
+    return frozenset().union(*(types for types in found if types is not None))
+
+
+def _types(schema: Any, root: Mapping[str, Any], depth: int) -> frozenset[str] | None:
+    """Return the JSON types a schema allows, or None where it does not say."""
+    if not isinstance(schema, Mapping) or depth <= 0:
+        return None
+    said: list[frozenset[str]] = []
+    declared = schema.get("type")
+    names = declared if isinstance(declared, list) else [declared]
+    known = frozenset(name for name in names if isinstance(name, str) and name in _JSON_TYPES)
+    # A name that JSON Schema does not know, such as "any", says nothing.
+    if known and len(known) == len(names):
+        said.append(known)
+    if isinstance(schema.get("enum"), list):
+        said.append(frozenset(_type_of(value) for value in schema["enum"]))
+    if "const" in schema:
+        said.append(frozenset([_type_of(schema["const"])]))
+    if isinstance(schema.get("$ref"), str):
+        said.extend(_said(_types(_resolve(schema["$ref"], root), root, depth - 1)))
+    for word in ("anyOf", "oneOf"):
+        if isinstance(schema.get(word), list):
+            branches = [_types(branch, root, depth - 1) for branch in schema[word]]
+            if None not in branches:
+                said.append(frozenset().union(*(b for b in branches if b is not None)))
+    for branch in schema["allOf"] if isinstance(schema.get("allOf"), list) else ():
+        said.extend(_said(_types(branch, root, depth - 1)))
+    if not said and isinstance(schema.get("properties"), Mapping):
+        said.append(frozenset(["object"]))
+    if not said and ("items" in schema or "prefixItems" in schema):
+        said.append(frozenset(["array"]))
+    if not said:
+        return None
+    types = said[0]
+    for other in said[1:]:
+        types = _meet(types, other) or types
+    return types | {"null"} if schema.get("nullable") is True else types
+
+
+def _said(types: frozenset[str] | None) -> list[frozenset[str]]:
+    return [] if types is None else [types]
+
+
+def _meet(left: frozenset[str], right: frozenset[str]) -> frozenset[str]:
+    both = left & right
+    if ("integer" in left and "number" in right) or ("number" in left and "integer" in right):
+        both |= {"integer"}
+    return both
+
+
+def _resolve(reference: Any, root: Mapping[str, Any]) -> Any:
+    """Follow a reference within the schema, such as `#/$defs/Unit`; None where it leads nowhere."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    target: Any = root
+    for part in reference[1:].split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, Mapping) and name in target:
+            target = target[name]
+        elif isinstance(target, list) and name.isdecimal() and int(name) < len(target):
+            target = target[int(name)]
+        else:
+            return None
+    return target
+
+
+def _type_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _is_of(value: Any, types: frozenset[str]) -> bool:
+    actual = _type_of(value)
+    if actual in types or (actual == "integer" and "number" in types):
+        return True
+    return actual == "number" and "integer" in types and value.is_integer()
+
+
+def typed_value(text: str, types: frozenset[str] | None, *, python_spellings: bool = False) -> TypedValue:
+    """Read a raw value.
+
+    Args:
+        text: The text, without the format's framing.
+        types: The declared types, or None.
+        python_spellings: Whether `True`, `False` and `None` are also in the format where string is not declared.
+
+    Returns:
+        The value, or why the text is none of the declared types.
+    """
+    if types is None or types == {"string"}:
+        return TypedValue(text)
+    if "string" in types:
+        read = read_all(text)
+        typed = read.status is ToolParseStatus.OK and _is_of(read.value, types) and not isinstance(read.value, str)
+        return TypedValue(read.value if typed else text)
+    spelled = _PYTHON_SPELLINGS.get(text.strip(JSON_SPACE), text) if python_spellings else text
+    read = read_all(spelled)
+    wanted = " or ".join(sorted(types))
+    if read.status is ToolParseStatus.DUPLICATE_KEY:
+        return TypedValue(None, read.status, read.reason)
+    if read.status is not ToolParseStatus.OK:
+        return TypedValue(None, ToolParseStatus.INVALID_ARGUMENTS, f"must be {wanted} as JSON, but is {read.reason}")
+    if not _is_of(read.value, types):
+        return TypedValue(None, ToolParseStatus.INVALID_ARGUMENTS, f"must be {wanted}, but is {_type_of(read.value)}")
+    return TypedValue(read.value)

@@ -1,0 +1,91 @@
+"""The text of one turn with its delimiters, as formats look at it.
+
+Owns `Source`. Where a delimiter is one token of the vocabulary and ids were given, it is only where that token
+was sampled; where not, it is wherever its text is. Looking forward is linear over a turn: an answer is
+remembered until the place it names is passed. Never interprets anything.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from functools import cached_property
+
+from strands_sglang.tool_parsers.reading.schema import ToolSchemas
+from strands_sglang.tool_parsers.reading.strict_json import JSONReader
+from strands_sglang.tool_parsers.reading.tokens import Placement
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+class Source:
+    """One turn's text, delimiters, tools, and how it ended."""
+
+    def __init__(self, placement: Placement, *, tools: ToolSchemas, finish_reason: str) -> None:
+        """Create the source of one turn."""
+        self.text = placement.text
+        self.end = len(placement.text)
+        self.tools = tools
+        self.finish_reason = finish_reason
+        self._marks = placement.marks
+        self._offsets = placement.offsets
+        self._found: dict[str, tuple[int, int]] = {}
+
+    @cached_property
+    def json(self) -> JSONReader:
+        """Reads JSON values out of this text."""
+        return JSONReader(self.text)
+
+    def by_id(self, delimiter: str) -> bool:
+        """Whether `delimiter` is one token here, so that only its id counts."""
+        return delimiter in self._marks
+
+    def find(self, delimiter: str, start: int) -> int:
+        """Return where `delimiter` next begins at or after `start`, or -1."""
+        asked, found = self._found.get(delimiter, (self.end + 1, -1))
+        if asked <= start and (found < 0 or start <= found):
+            return found
+        marks = self._marks.get(delimiter)
+        if marks is None:
+            found = self.text.find(delimiter, start)
+        else:
+            index = bisect_left(marks, start)
+            found = marks[index] if index < len(marks) and marks[index] < self.end else -1
+        self._found[delimiter] = (start, found)
+        return found
+
+    def find_first(self, delimiters: Iterable[str], start: int) -> tuple[int, str]:
+        """Return where the first of `delimiters` next begins, and which it is; (-1, "") where none does."""
+        best, which = -1, ""
+        for delimiter in delimiters:
+            at = self.find(delimiter, start)
+            # Of two that begin at one place the longer is meant.
+            if at >= 0 and (best < 0 or at < best or (at == best and len(delimiter) > len(which))):
+                best, which = at, delimiter
+        return best, which
+
+    def at(self, delimiter: str, place: int) -> bool:
+        """Whether `delimiter` begins at `place`; a token whose text was cut off the end counts there."""
+        marks = self._marks.get(delimiter)
+        if marks is None:
+            return self.text.startswith(delimiter, place)
+        index = bisect_left(marks, place)
+        return index < len(marks) and marks[index] == place
+
+    def skip_space(self, place: int) -> int:
+        """Return the first place at or after `place` that is not JSON space."""
+        match = _SPACE.match(self.text, place)
+        return match.end() if match else place
+
+    def excerpt(self, place: int, length: int = 30) -> str:
+        """Return the beginning of what stands at `place`, quoted for a message."""
+        return repr(self.text[place : place + length])
+
+    def token_span(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return the tokens that overlap the characters `[start, end)`, or None where they are not known."""
+        if self._offsets is None or start >= end:
+            return None
+        first = bisect_right(self._offsets, start) - 1
+        last = bisect_left(self._offsets, end)
+        return (first, min(last, len(self._offsets) - 1))

@@ -1,0 +1,167 @@
+"""Token ids to places in text: which delimiters were sampled as one token, and where each token lies.
+
+Owns `TokenTable`, built once per tokenizer and set of delimiters. Its invariant: a placement is returned only
+if the tokens' own text agrees with the text that was given (one is the beginning of the other, since a turn's
+end token may be on either side only); otherwise the tokens' own text is returned to be read instead.
+Only added tokens count as delimiters. Never encodes anything.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Protocol
+
+
+class Tokenizer(Protocol):
+    """What is needed of a Hugging Face tokenizer."""
+
+    def get_added_vocab(self) -> dict[str, int]:
+        """Return the added tokens, special or not, by text."""
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        """Return the vocabulary entries of ids."""
+
+    def decode(self, token_ids: list[int], **kwargs: Any) -> str:
+        """Return the text of ids."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a turn's tokens lie in its text.
+
+    Attributes:
+        text: The text the places count in.
+        marks: For each delimiter that is one token in this vocabulary, where it was sampled, ascending. A
+            place at the very end of `text` is a token whose text the caller has cut off.
+        offsets: Where each token begins, and the end of the last one; None where only marks could be placed.
+    """
+
+    text: str
+    marks: Mapping[str, list[int]]
+    offsets: list[int] | None
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """Return the printable stand-ins that byte-level vocabularies use for the 256 bytes."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [b for b in range(256) if b not in set(plain)]
+    return {chr(b): b for b in plain} | {chr(256 + i): b for i, b in enumerate(others)}
+
+
+_BYTES = _byte_alphabet()
+_BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+def _byte_level(token: str) -> bytes:
+    try:
+        return bytes(_BYTES[c] for c in token)
+    except KeyError:
+        return token.encode("utf-8", "surrogatepass")
+
+
+def _sentence_piece(token: str) -> bytes:
+    if byte := _BYTE_PIECE.fullmatch(token):
+        return bytes([int(byte[1], 16)])
+    return token.replace("\u2581", " ").encode("utf-8", "surrogatepass")
+
+
+_SCHEMES: tuple[Callable[[str], bytes], ...] = (_byte_level, _sentence_piece)
+
+
+class TokenTable:
+    """The bytes of each token of one tokenizer, and which tokens are delimiters."""
+
+    def __init__(self, tokenizer: Tokenizer, delimiters: Callable[[Mapping[str, int]], Iterable[str]]) -> None:
+        """Create the table.
+
+        Args:
+            tokenizer: The tokenizer.
+            delimiters: Given the added tokens by text, returns the delimiters of the format.
+        """
+        self.tokenizer = tokenizer
+        self._added = {id_: text for text, id_ in tokenizer.get_added_vocab().items()}
+        by_text = {text: id_ for id_, text in self._added.items()}
+        self.delimiter_ids = {by_text[text]: text for text in delimiters(by_text) if text in by_text}
+        self._bytes: tuple[dict[int, bytes], ...] = tuple({} for _ in _SCHEMES)
+        self._agreed = 0
+
+    def place(self, text: str, ids: Sequence[int]) -> Placement:
+        """Return where `ids` lie in `text`, or in their own text where the two disagree."""
+        for scheme in sorted(range(len(_SCHEMES)), key=lambda s: s != self._agreed):
+            pieces = self._pieces(ids, scheme)
+            lengths, own = _text_lengths(pieces)
+            # Decoders of the SentencePiece kind drop the space that the first word begins with.
+            shift = int(own.startswith(" ") and not _agree(own, text) and _agree(own[1:], text))
+            if _agree(own[shift:], text):
+                self._agreed = scheme
+                offsets = [max(0, at - shift) for at in accumulate(lengths, initial=0)]
+                return Placement(text=text, marks=self._marks(ids, offsets), offsets=offsets)
+        return self._place_by_decoding(text, ids)
+
+    def _pieces(self, ids: Sequence[int], scheme: int) -> list[bytes]:
+        known = self._bytes[scheme]
+        missing = list(set(ids) - known.keys())
+        if missing:
+            as_bytes = _SCHEMES[scheme]
+            for id_, token in zip(missing, self.tokenizer.convert_ids_to_tokens(missing), strict=True):
+                added = self._added.get(id_)
+                if added is not None:
+                    known[id_] = added.encode("utf-8", "surrogatepass")
+                else:
+                    known[id_] = as_bytes(token) if token is not None else b""
+        return [known[id_] for id_ in ids]
+
+    def _marks(self, ids: Sequence[int], offsets: Sequence[int]) -> dict[str, list[int]]:
+        marks: dict[str, list[int]] = {text: [] for text in self.delimiter_ids.values()}
+        for index, id_ in enumerate(ids):
+            if id_ in self.delimiter_ids:
+                marks[self.delimiter_ids[id_]].append(offsets[index])
+        return marks
+
+    def _place_by_decoding(self, text: str, ids: Sequence[int]) -> Placement:
+        """Place the delimiters by decoding what lies between them; for vocabularies of other kinds."""
+        parts: list[str] = []
+        length = 0
+        marks: dict[str, list[int]] = {mark: [] for mark in self.delimiter_ids.values()}
+        begin = 0
+        for index in [*(i for i, id_ in enumerate(ids) if id_ in self.delimiter_ids), len(ids)]:
+            parts.append(self._decode(ids, begin, index))
+            length += len(parts[-1])
+            if index < len(ids):
+                mark = self.delimiter_ids[ids[index]]
+                marks[mark].append(length)
+                parts.append(mark)
+                length += len(mark)
+            begin = index + 1
+        own = "".join(parts)
+        return Placement(text=text if _agree(own, text) else own, marks=marks, offsets=None)
+
+    def _decode(self, ids: Sequence[int], begin: int, end: int) -> str:
+        """Decode ids as they read after the delimiter before them, whose text is cut off again."""
+        if begin == end:
+            return ""
+        options = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+        if begin == 0:
+            return self.tokenizer.decode(list(ids[:end]), **options)
+        anchor = self.delimiter_ids[ids[begin - 1]]
+        joined = self.tokenizer.decode(list(ids[begin - 1 : end]), **options)
+        return joined[len(anchor) :] if joined.startswith(anchor) else joined
+
+
+def _agree(own: str, text: str) -> bool:
+    return own.startswith(text) or text.startswith(own)
+
+
+def _text_lengths(pieces: Sequence[bytes]) -> tuple[list[int], str]:
+    """Return how many characters each piece completes, and the whole text."""
+    joined = b"".join(pieces)
+    if joined.isascii():
+        return [len(piece) for piece in pieces], joined.decode("ascii")
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    texts = [decode(piece) for piece in pieces]
+    texts.append(decode(b"", True))
+    return [len(text) for text in texts[:-1]], "".join(texts)
