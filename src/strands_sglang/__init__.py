@@ -1,1 +1,166 @@
-"""Placeholder."""
+"""Strands Agents on SGLang, with a training record that is exact to the token.
+
+The public names are loaded on first use, so that importing one part (a tool parser, the chat tokenizer) does not import
+the others' libraries.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .version import __version__
+
+if TYPE_CHECKING:
+    from .client import SGLangClient, get_client, get_client_from_slime_args
+    from .errors import (
+        ChatTemplateError,
+        ChatTemplateMissingError,
+        ControlTokenError,
+        HistoryDivergedError,
+        LoopLimitReachedError,
+        MaxMessagesReachedError,
+        MaxToolCallsReachedError,
+        MaxToolIterationsReachedError,
+        RecordError,
+        RecordFormatError,
+        SGLangAbortedError,
+        SGLangAuthError,
+        SGLangBadRequestError,
+        SGLangClientError,
+        SGLangConfigError,
+        SGLangConnectionError,
+        SGLangContextLengthError,
+        SGLangDecodingError,
+        SGLangDuplicateRequestError,
+        SGLangError,
+        SGLangGenerationError,
+        SGLangHTTPError,
+        SGLangNotFoundError,
+        SGLangServerError,
+        SGLangThrottledError,
+        SGLangTimeoutError,
+        StaleTurnError,
+        TemplateNotExactError,
+        TokenizationError,
+        UnknownNameError,
+        UnsupportedContentError,
+    )
+    from .provider.limiter import LoopLimiter
+    from .provider.limiter import LoopLimiter as ToolLimiter
+    from .provider.model import SGLangModel
+    from .retry import RetryPolicy
+    from .rollout import Rollout
+    from .termination import TerminationReason
+    from .tokenization.pretrained import get_tokenizer
+    from .tool_parsers import get_tool_parser
+    from .trajectory import Trajectory
+
+_HOMES = {
+    "client": ("SGLangClient", "get_client", "get_client_from_slime_args"),
+    "errors": (
+        "ChatTemplateError",
+        "ChatTemplateMissingError",
+        "ControlTokenError",
+        "HistoryDivergedError",
+        "LoopLimitReachedError",
+        "MaxMessagesReachedError",
+        "MaxToolCallsReachedError",
+        "MaxToolIterationsReachedError",
+        "RecordError",
+        "RecordFormatError",
+        "SGLangAbortedError",
+        "SGLangAuthError",
+        "SGLangBadRequestError",
+        "SGLangClientError",
+        "SGLangConfigError",
+        "SGLangConnectionError",
+        "SGLangContextLengthError",
+        "SGLangDecodingError",
+        "SGLangDuplicateRequestError",
+        "SGLangError",
+        "SGLangGenerationError",
+        "SGLangHTTPError",
+        "SGLangNotFoundError",
+        "SGLangServerError",
+        "SGLangThrottledError",
+        "SGLangTimeoutError",
+        "StaleTurnError",
+        "TemplateNotExactError",
+        "TokenizationError",
+        "UnknownNameError",
+        "UnsupportedContentError",
+    ),
+    "provider.limiter": ("LoopLimiter",),
+    "provider.model": ("SGLangModel",),
+    "retry": ("RetryPolicy",),
+    "rollout": ("Rollout",),
+    "termination": ("TerminationReason",),
+    "tokenization.pretrained": ("get_tokenizer",),
+    "tool_parsers": ("get_tool_parser",),
+    "trajectory": ("Trajectory",),
+}
+_HOME_OF = {name: (home, name) for home, names in _HOMES.items() for name in names}
+# The name under which existing code knows the limiter.
+_HOME_OF["ToolLimiter"] = ("provider.limiter", "LoopLimiter")
+
+__all__ = [
+    "ChatTemplateError",
+    "ChatTemplateMissingError",
+    "ControlTokenError",
+    "HistoryDivergedError",
+    "LoopLimitReachedError",
+    "LoopLimiter",
+    "MaxMessagesReachedError",
+    "MaxToolCallsReachedError",
+    "MaxToolIterationsReachedError",
+    "RecordError",
+    "RecordFormatError",
+    "RetryPolicy",
+    "Rollout",
+    "SGLangAbortedError",
+    "SGLangAuthError",
+    "SGLangBadRequestError",
+    "SGLangClient",
+    "SGLangClientError",
+    "SGLangConfigError",
+    "SGLangConnectionError",
+    "SGLangContextLengthError",
+    "SGLangDecodingError",
+    "SGLangDuplicateRequestError",
+    "SGLangError",
+    "SGLangGenerationError",
+    "SGLangHTTPError",
+    "SGLangModel",
+    "SGLangNotFoundError",
+    "SGLangServerError",
+    "SGLangThrottledError",
+    "SGLangTimeoutError",
+    "StaleTurnError",
+    "TemplateNotExactError",
+    "TerminationReason",
+    "TokenizationError",
+    "ToolLimiter",
+    "Trajectory",
+    "UnknownNameError",
+    "UnsupportedContentError",
+    "__version__",
+    "get_client",
+    "get_client_from_slime_args",
+    "get_tokenizer",
+    "get_tool_parser",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home, attribute = _HOME_OF[name]
+    loaded = getattr(importlib.import_module(f"{__name__}.{home}"), attribute)
+    globals()[name] = loaded
+    return loaded
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,67 @@
+"""The options of `SGLangModel`, validated when it is made and whenever they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict, cast, get_type_hints
+
+from strands_sglang.errors import SGLangConfigError, nearest
+
+
+class SGLangConfig(TypedDict, total=False):
+    """Options of `SGLangModel`.
+
+    Attributes:
+        sampling_params: SGLang's sampling parameters, sent as they are. Without `max_new_tokens` a turn may use what
+            is left of the context (SGLang's own default would cut it after 128 tokens).
+        return_logprob: Ask for the logprob of each sampled token. Default True.
+        return_prompt_logprob: Ask for the logprobs of prompt tokens too, which costs the server logits for each.
+            Default False.
+        return_routed_experts: Ask for the expert rows of a MoE model. Default False.
+        enable_thinking: Passed to the chat template when it is not None.
+        chat_template_kwargs: Further arguments of the chat template, the same for every rendering.
+        on_divergence: "branch" (default): when the host's history is no longer the recorded one, go on from the
+            deepest turn that still agrees. "raise": raise `HistoryDivergedError`.
+        control_tokens: What to do with the text of control tokens in content: "escape" (default) encodes it as plain
+            text, "raise" refuses it, "allow" lets it become control tokens.
+        context_window_limit: Context length in tokens, prompt and answer together; a longer prompt is refused before it
+            is sent.
+    """
+
+    sampling_params: dict[str, Any] | None
+    return_logprob: bool | None
+    return_prompt_logprob: bool | None
+    return_routed_experts: bool | None
+    enable_thinking: bool | None
+    chat_template_kwargs: dict[str, Any] | None
+    on_divergence: Literal["branch", "raise"]
+    control_tokens: Literal["escape", "raise", "allow"]
+    context_window_limit: int | None
+
+
+_CHOICES = {"on_divergence": ("branch", "raise"), "control_tokens": ("escape", "raise", "allow")}
+_FLAGS = ("return_logprob", "return_prompt_logprob", "return_routed_experts", "enable_thinking")
+_MAPPINGS = ("sampling_params", "chat_template_kwargs")
+
+
+def validated(options: Mapping[str, Any]) -> SGLangConfig:
+    """Return the options as a config.
+
+    Raises:
+        SGLangConfigError: If an option does not exist, or its value cannot be meant.
+    """
+    known = get_type_hints(SGLangConfig).keys()
+    for name, value in options.items():
+        if name not in known:
+            raise SGLangConfigError(
+                f"unknown option {name!r}{nearest(name, known)}; SGLangModel takes: {', '.join(sorted(known))}"
+            )
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise SGLangConfigError(f"{name} must be one of {', '.join(_CHOICES[name])}, got {value!r}")
+        if name in _FLAGS and value not in (None, True, False):
+            raise SGLangConfigError(f"{name} must be True, False or None, got {value!r}")
+        if name in _MAPPINGS and not (value is None or isinstance(value, Mapping)):
+            raise SGLangConfigError(f"{name} must be a mapping or None, got {type(value).__name__}")
+        if name == "context_window_limit" and not (value is None or (type(value) is int and value > 0)):
+            raise SGLangConfigError(f"context_window_limit must be a positive integer or None, got {value!r}")
+    return cast(SGLangConfig, dict(options))

@@ -1,0 +1,57 @@
+"""Why an episode ended.
+
+A reason says what happened, not what to do about it; what each one means for reward and sampling stands at its member.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class TerminationReason(StrEnum):
+    """Why an episode ended."""
+
+    TASK_COMPLETE = "task_complete"
+    """The model ended its turn without a call. Reward it."""
+    STOP_SEQUENCE = "stop_sequence"
+    """A stop string of the sampling parameters ended the last turn. Reward it as the task wants."""
+    MAX_TOKENS = "max_tokens"
+    """A turn was cut at its token budget. Exact, but unfinished: mask it or give the reward of a failure."""
+    CONTEXT_OVERFLOW = "context_overflow"
+    """The next prompt no longer fits. What is recorded is exact: as for `MAX_TOKENS`."""
+    MAX_TOOL_ITERATIONS = "max_tool_iterations"
+    """`LoopLimiter` ended it after a whole tool turn. Exact: reward as the task wants."""
+    MAX_TOOL_CALLS = "max_tool_calls"
+    """`LoopLimiter` ended it after a whole tool turn. Exact: reward as the task wants."""
+    MAX_MESSAGES = "max_messages"
+    """`LoopLimiter` ended it at a message boundary. Exact: reward as the task wants."""
+    HOST_LIMIT = "host_limit"
+    """One of Strands' own `limits` ended it at a message boundary. Exact: reward as the task wants."""
+    RECURSION_DEPTH = "recursion_depth"
+    """Strands' recursive loop reached Python's recursion limit. Exact up to the last turn; use shorter invocations."""
+    INTERRUPT = "interrupt"
+    """A tool or hook asked for a human. Not an ending: resume it, or leave it out."""
+    GUARDRAIL = "guardrail"
+    """The host's guardrail or content filter ended it. Leave it out unless the task says otherwise."""
+    CANCELLED = "cancelled"
+    """The host cancelled it. Leave it out, or sample it again."""
+    ABORTED = "aborted"
+    """The server aborted a generation and it could not be resumed. Sample it again."""
+    TIMEOUT = "timeout"
+    """No answer within the deadline. Infrastructure: sample it again, never train it as a failure."""
+    CONNECTION_ERROR = "connection_error"
+    """The server did not answer. Infrastructure: sample it again."""
+    SERVER_ERROR = "server_error"
+    """The server failed. Infrastructure: sample it again."""
+    THROTTLED = "throttled"
+    """The server stayed busy for all retries. Infrastructure: sample it again, with less concurrency."""
+    BAD_REQUEST = "bad_request"
+    """The server refused the request. A mistake in the set-up: mend it before sampling on."""
+    TOKENIZATION_ERROR = "tokenization_error"
+    """Messages could not be turned into ids without guessing. A mistake in the set-up, or content that is refused."""
+    HISTORY_DIVERGED = "history_diverged"
+    """The host changed the history and `on_divergence` is "raise". What is recorded is exact."""
+    STRUCTURED_OUTPUT_FAILED = "structured_output_failed"
+    """The model gave no valid structured output. Reward it as a failure."""
+    UNCLASSIFIED = "unclassified"
+    """An error that no other reason names, such as one of the agent's own code. Look at it."""
