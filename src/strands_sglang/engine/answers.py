@@ -24,6 +24,9 @@ NOT_AN_OBJECT = (
 )
 """What SGLang says of a body that is no JSON object, and of one whose media type is not JSON."""
 
+MISSING = "1 validation error:\n  {'type': 'missing', 'loc': ('body',), 'msg': 'Field required', 'input': None}"
+"""What SGLang says of no body."""
+
 
 def dumps(value: Any) -> bytes:
     """Return `value` as SGLang's JSON: NaN and infinities become null."""
@@ -36,8 +39,8 @@ def json_answer(value: Any, *, status: int = 200) -> EngineResponse:
 
 
 def text_answer(text: str, *, status: int = 200) -> EngineResponse:
-    """Answer with plain text."""
-    return EngineResponse(status=status, body=text.encode(), content_type="text/plain; charset=utf-8")
+    """Answer with plain text; SGLang names no media type for it."""
+    return EngineResponse(status=status, body=text.encode(), content_type=None)
 
 
 def empty_answer(*, status: int = 200) -> EngineResponse:
@@ -105,6 +108,8 @@ def json_object(request: EngineRequest) -> dict[str, Any]:
     """
     if not request.headers.get("content-type", "application/json").startswith("application/json"):
         raise bad_body(NOT_AN_OBJECT)
+    if not request.body:
+        raise bad_body(MISSING)
     try:
         body = orjson.loads(request.body)
     except orjson.JSONDecodeError as error:

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from strands_sglang.engine import info
 from strands_sglang.engine.answers import (
     bad_body,
     empty_answer,
@@ -26,6 +27,12 @@ from strands_sglang.errors import SGLangHTTPError
 
 PAUSE_MODES = ("abort", "retract", "in_place")
 """What becomes of the running requests: they end, go back to the queue, or freeze where they are."""
+
+FLUSHED = (
+    "Cache flushed.\nPlease check backend logs for more details. (When there are running or waiting requests, the "
+    "operation will not be performed.)\n"
+)
+"""What `/flush_cache` says."""
 
 Route = Callable[["NativeApi", EngineRequest], Awaitable[EngineResponse]]
 
@@ -109,6 +116,11 @@ async def _server_info(engine: NativeApi, _: EngineRequest) -> EngineResponse:
     return json_answer(engine.server_info())
 
 
+async def _models(engine: NativeApi, _: EngineRequest) -> EngineResponse:
+    about = engine.server_info()
+    return json_answer(info.models(path=about["served_model_name"], context_length=about["context_length"]))
+
+
 async def _loads(engine: NativeApi, _: EngineRequest) -> EngineResponse:
     return json_answer(engine.loads())
 
@@ -117,8 +129,10 @@ async def _abort(engine: NativeApi, request: EngineRequest) -> EngineResponse:
     body = json_object(request)
     if body.get("abort_all"):
         engine.abort_all()
-    elif body.get("rid"):
-        engine.abort(str(body["rid"]))
+    elif rid := body.get("rid"):
+        if not isinstance(rid, str):
+            raise bad_body("1 validation error:\n  rid must be a string")
+        engine.abort(rid)
     return empty_answer()
 
 
@@ -138,7 +152,7 @@ async def _resume(engine: NativeApi, request: EngineRequest) -> EngineResponse:
 
 async def _flush(engine: NativeApi, _: EngineRequest) -> EngineResponse:
     if await engine.flush_cache():
-        return text_answer("Cache flushed.\nPlease check backend logs for more details.\n")
+        return text_answer(FLUSHED)
     return text_answer("Flush cache failed.\n", status=400)
 
 
@@ -164,6 +178,7 @@ ROUTES: dict[str, dict[str, Route]] = {
     "/server_info": {"GET": _server_info},
     "/get_server_info": {"GET": _server_info},
     "/v1/loads": {"GET": _loads},
+    "/v1/models": {"GET": _models},
     "/abort_request": {"POST": _abort},
     "/pause_generation": {"POST": _pause},
     "/continue_generation": {"POST": _resume},

@@ -1,4 +1,4 @@
-"""What a server says about itself: `/model_info`, `/server_info`, `/v1/loads`, in SGLang's keys.
+"""What a server says about itself: `/model_info`, `/server_info`, `/v1/loads`, `/v1/models`, in SGLang's keys.
 
 Owns the keys that clients read; the hundreds of launch arguments of the real `/server_info` are left out.
 Never holds state: an engine passes in what it knows.
@@ -7,6 +7,7 @@ Never holds state: an engine passes in what it knows.
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from strands_sglang.version import __version__
@@ -69,7 +70,9 @@ def server_info(
 
 def loads(*, running: int, waiting: int, used_tokens: int, max_tokens: int, max_running: int) -> dict[str, Any]:
     """Return the body of `/v1/loads`."""
+    now = time.time()
     load = {
+        "timestamp": now,
         "dp_rank": 0,
         "num_running_reqs": running,
         "num_waiting_reqs": waiting,
@@ -79,4 +82,19 @@ def loads(*, running: int, waiting: int, used_tokens: int, max_tokens: int, max_
         "max_running_requests": max_running,
         "queues": {"waiting": waiting, "grammar": 0, "paused": 0, "retracted": 0},
     }
-    return {"timestamp": time.time(), "version": SGLANG_VERSION, "loads": [load]}
+    stamp = datetime.fromtimestamp(now, UTC).isoformat()
+    return {"timestamp": stamp, "version": SGLANG_VERSION, "num_accelerators": 1, "loads": [load]}
+
+
+def models(*, path: str, context_length: int) -> dict[str, Any]:
+    """Return the body of `/v1/models`."""
+    model = {
+        "id": path,
+        "object": "model",
+        "created": int(time.time()),
+        "owned_by": "sglang",
+        "root": path,
+        "parent": None,
+        "max_model_len": context_length,
+    }
+    return {"object": "list", "data": [model]}

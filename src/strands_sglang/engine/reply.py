@@ -108,10 +108,10 @@ class Reply:
             "id": self.rid,
             "finish_reason": self.finish,
             "weight_version": self.weight_version,
+            "e2e_latency": time.perf_counter() - self.started,
             **self._ended(),
             **(self.logprobs.keys() if self.logprobs else {}),
             "completion_tokens": len(self.output_ids),
-            **self._clock(),
         }
 
     def _ended(self) -> dict[str, Any]:

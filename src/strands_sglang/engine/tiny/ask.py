@@ -81,13 +81,18 @@ def read_body(body: dict[str, Any]) -> dict[str, Any]:
             raise bad_body(
                 f"1 validation error:\n  {{'type': 'type_error', 'loc': ('body', '{name}'), 'input': {value!r}}}"
             )
-    ids = body.get("input_ids") or []
+    _check_ids("input_ids", body.get("input_ids") or [])
+    _check_ids("token_ids_logprob", body.get("token_ids_logprob") or [])
+    params = body.get("sampling_params")
+    return {**body, "sampling_params": read_types({} if params is None else params)}
+
+
+def _check_ids(name: str, ids: list[Any]) -> None:
     if any(type(each) is not int for each in ids) and not all(isinstance(each, list) for each in ids):
         raise bad_body(
-            "1 validation error:\n  {'type': 'int_type', 'loc': ('body', 'input_ids'), "
+            f"1 validation error:\n  {{'type': 'int_type', 'loc': ('body', '{name}'), "
             "'msg': 'Input should be a valid integer'}"
         )
-    return {**body, "sampling_params": read_types(body.get("sampling_params") or {})}
 
 
 _DEFAULTS: dict[str, Any] = {
@@ -100,7 +105,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "input_ids": (list, _NONE),
     "text": (str, list, _NONE),
     "rid": (str, list, _NONE),
-    "sampling_params": (dict, list, _NONE),
+    "sampling_params": (dict, _NONE),
     "stream": (bool,),
     "return_logprob": (bool, list, _NONE),
     "logprob_start_len": (int, list, _NONE),
@@ -125,7 +130,6 @@ def read(body: dict[str, Any], limits: Limits) -> Ask:
     _check_context(len(prompt), given.get("max_new_tokens"), limits.context)
     tokens = _wanted_tokens(body, limits.vocabulary)
     sampling = check_ranges(given, vocabulary=limits.vocabulary)
-    _check_input(len(prompt), limits.context)
     logprob = bool(body.get("return_logprob"))
     return Ask(
         prompt=tuple(prompt),
@@ -145,7 +149,7 @@ def _prompt(body: dict[str, Any], limits: Limits) -> list[int]:
     text, ids = body.get("text"), body.get("input_ids")
     if text is None and ids is None:
         raise bad_value("Either text, input_ids or input_embeds should be provided.")
-    prompt = limits.encode(text) if isinstance(text, str) else ids if text is None else text
+    prompt = ids if ids is not None else limits.encode(text) if isinstance(text, str) else text
     if not prompt:
         raise bad_value("input_ids cannot be empty.")
     if not isinstance(prompt[0], int):
@@ -180,17 +184,27 @@ def _check_context(prompt: int, budget: int | None, context: int) -> None:
         )
 
 
-def _check_input(prompt: int, context: int) -> None:
-    most = context - RESERVED
+def check_admission(ask: Ask, limits: Limits) -> None:
+    """Check what SGLang's scheduler checks, after the request was accepted: a stream has begun by then.
+
+    Raises:
+        SGLangBadRequestError: The prompt leaves no room to generate, or its log-probabilities begin behind its end.
+    """
+    prompt, most, start = len(ask.prompt), limits.context - RESERVED, ask.logprob_start_len
     if prompt >= most:
         raise bad_value(
             f"Input length ({prompt} tokens) exceeds the maximum allowed length ({most} tokens). Use a shorter input "
             "or enable --allow-auto-truncate."
         )
+    if start > prompt:
+        raise bad_value(
+            f"req.logprob_start_len={start} is higher than the number of input tokens "
+            f"len(req.origin_input_ids)={prompt}. Please use a smaller logprob_start_len."
+        )
 
 
 def _within_context(sampling: Sampling, prompt: int, context: int) -> Sampling:
-    room = context - prompt - 2
+    room = max(0, context - prompt - 2)
     budget = room if sampling.max_new_tokens is None else min(sampling.max_new_tokens, room)
     return replace(sampling, max_new_tokens=budget, min_new_tokens=min(sampling.min_new_tokens, budget))
 
@@ -201,11 +215,6 @@ def _start(body: dict[str, Any], prompt: int) -> int:
         return prompt
     if start < 0:
         raise bad_value(f"logprob_start_len must be -1 or at least 0, got {start}.")
-    if start > prompt:
-        raise bad_value(
-            f"req.logprob_start_len={start} is higher than the number of input tokens "
-            f"len(req.origin_input_ids)={prompt}. Please use a smaller logprob_start_len."
-        )
     return int(start)
 
 
@@ -218,4 +227,4 @@ def _wanted_tokens(body: dict[str, Any], vocabulary: int) -> tuple[int, ...] | N
             raise bad_value(
                 f"token_ids_logprob contains out-of-vocabulary token id {token}; valid range is [0, {vocabulary})."
             )
-    return None if wanted is None else tuple(wanted)
+    return tuple(wanted) if wanted else None

@@ -20,6 +20,7 @@ from strands_sglang.engine.tiny.scheduler import Scheduler
 from strands_sglang.engine.tiny.sequence import Alternatives, Scores, SequenceState
 from strands_sglang.engine.tiny.stops import StopCheck
 from strands_sglang.engine.tiny.worker import Mailbox, Worker
+from strands_sglang.errors import SGLangBadRequestError
 
 __all__ = ["SHIPPED", "Core"]
 
@@ -93,6 +94,13 @@ class Core:
         elif sequence.due:
             sequence.sent = len(sequence.output)
             generation.post(self._reply(sequence))
+
+    def refusal(self, ask: Ask, rid: str, error: SGLangBadRequestError) -> Reply:
+        """Return the answer of a stream that is refused after it has begun."""
+        finish = {"type": "abort", "message": str(error), "status_code": error.status, "err_type": "BadRequestError"}
+        sequence = self._sequence(ask, rid, lambda _: None)
+        sequence.finish = finish
+        return self._reply(sequence)
 
     def _fail(self, error: Exception) -> None:
         for generation in self._going.values():

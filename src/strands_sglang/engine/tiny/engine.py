@@ -16,7 +16,7 @@ from strands_sglang.engine import info
 from strands_sglang.engine.answers import DONE, event, json_answer, stream_answer, stream_error
 from strands_sglang.engine.api import NativeApi, request_id
 from strands_sglang.engine.protocol import EngineResponse
-from strands_sglang.engine.tiny.ask import read, read_body
+from strands_sglang.engine.tiny.ask import Ask, check_admission, read, read_body
 from strands_sglang.errors import SGLangBadRequestError, SGLangConfigError
 
 if TYPE_CHECKING:
@@ -67,12 +67,22 @@ class TinyEngine(NativeApi):
         body = read_body(body)
         rid = request_id(body)
         try:
-            generation = await self._core.start(read(body, self._core.limits), rid)
+            ask = read(body, self._core.limits)
         except SGLangBadRequestError as error:
             if body.get("stream"):
-                return stream_answer(_refused(error))
+                return stream_answer(_refused(stream_error(error)))
             raise
-        if body.get("stream"):
+        return await self._generate(ask, rid)
+
+    async def _generate(self, ask: Ask, rid: str) -> EngineResponse:
+        try:
+            check_admission(ask, self._core.limits)
+            generation = await self._core.start(ask, rid)
+        except SGLangBadRequestError as error:
+            if ask.stream:
+                return stream_answer(_refused(self._core.refusal(ask, rid, error).body()))
+            raise
+        if ask.stream:
             return stream_answer(_Events(generation))
         try:
             return json_answer((await generation.get()).body())
@@ -156,8 +166,8 @@ def _core(model_dir: str | Path | None, *, max_running: int, seed: int | None, v
     return Core(folder, max_running=max_running, cache_tokens=CACHE_TOKENS, seed=seed, version=version)
 
 
-async def _refused(error: SGLangBadRequestError) -> AsyncIterator[bytes]:
-    yield event(stream_error(error))
+async def _refused(said: dict[str, Any]) -> AsyncIterator[bytes]:
+    yield event(said)
     yield DONE
 
 

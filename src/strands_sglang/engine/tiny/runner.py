@@ -21,8 +21,7 @@ class Layer:
 
     input_norm: Array
     qkv: Array
-    q_norm: Array
-    k_norm: Array
+    qk_norm: Array
     out: Array
     mlp_norm: Array
     gate_up: Array
@@ -75,23 +74,23 @@ class Runner:
     ) -> Array:
         heads, kv, dim = self.config.heads, self.config.kv_heads, self.config.head_dim
         qkv = (self._rms(x, layer.input_norm) @ layer.qkv).reshape(len(x), heads + 2 * kv, dim)
-        q = _rotate(self._rms(qkv[:, :heads], layer.q_norm), turn)
-        k = _rotate(self._rms(qkv[:, heads : heads + kv], layer.k_norm), turn)
-        v = qkv[:, heads + kv :]
+        qk, v = _rotate(self._rms(qkv[:, : heads + kv], layer.qk_norm), turn), qkv[:, heads + kv :]
         mixed, start = np.empty((len(x), heads * dim), np.float32), 0
         for part in parts:
             rows = slice(start, start + len(part.ids))
-            mixed[rows] = _attend(part.cache, number, q[rows], k[rows], v[rows])
+            mixed[rows] = _attend(part.cache, number, qk[rows, :heads], qk[rows, heads:], v[rows])
             start = rows.stop
         return mixed @ layer.out
 
     def _mlp(self, layer: Layer, x: Array) -> Array:
-        gate, up = np.split(self._rms(x, layer.mlp_norm) @ layer.gate_up, 2, axis=-1)
+        both = self._rms(x, layer.mlp_norm) @ layer.gate_up
+        gate, up = both[:, : both.shape[1] // 2], both[:, both.shape[1] // 2 :]
         product: Array = (gate / (1 + np.exp(-gate)) * up) @ layer.down
         return product
 
     def _rms(self, x: Array, weight: Array) -> Array:
-        scaled: Array = x * (weight / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(self.config.epsilon)))
+        square = np.vecdot(x, x)[..., None] * np.float32(1 / x.shape[-1])
+        scaled: Array = x * (weight / np.sqrt(square + np.float32(self.config.epsilon)))
         return scaled
 
 
@@ -134,13 +133,13 @@ def _layer(checkpoint: Checkpoint, number: int) -> Layer:
     def beside(*names: str) -> Array:
         return np.ascontiguousarray(np.concatenate([weight(name) for name in names]).T)
 
+    config = checkpoint.config
     # The scale of the scores, 1/sqrt(dim), is put into the norm of the queries.
-    scale = np.float32(checkpoint.config.head_dim**0.5)
+    q_norm = weight("self_attn.q_norm") / np.float32(config.head_dim**0.5)
     return Layer(
         input_norm=weight("input_layernorm"),
         qkv=beside("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-        q_norm=weight("self_attn.q_norm") / scale,
-        k_norm=weight("self_attn.k_norm"),
+        qk_norm=np.stack([q_norm] * config.heads + [weight("self_attn.k_norm")] * config.kv_heads),
         out=beside("self_attn.o_proj"),
         mlp_norm=weight("post_attention_layernorm"),
         gate_up=beside("mlp.gate_proj", "mlp.up_proj"),

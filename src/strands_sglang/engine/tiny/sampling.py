@@ -40,7 +40,7 @@ class Sampling:
         ignore_eos: Go on through the model's and the request's stop tokens.
         skip_special_tokens: Leave special tokens out of `text`.
         no_stop_trim: Leave what ended the sequence in `text`.
-        stream_interval: Tokens per streamed chunk.
+        stream_interval: Tokens per streamed chunk; 0 is the server's default, one.
         logit_bias: Added to the logits of these tokens.
         sampling_seed: Makes the draw a function of the request; None: of the engine's seed and the order of arrival.
     """
@@ -107,7 +107,7 @@ def _whole(value: Any) -> int:
 
 def _number(value: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        return value
     raise _wrong_type(value, "f64")
 
 
@@ -166,7 +166,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "stream_interval": _whole,
     "logit_bias": _biases,
     "sampling_seed": _whole,
-    "custom_params": lambda value: value,
+    "custom_params": lambda value: value,  # read by custom logit processors alone, which are refused
     "beam_width": _whole,
     "watermark": lambda value: value,
     "choice": lambda value: value,
@@ -221,7 +221,7 @@ def _refuse_unsupported(given: dict[str, Any]) -> None:
     for name in ("n", "beam_width"):
         if given.get(name, 1) > 1:
             raise bad_value(f"{name}={given[name]} is not supported by this engine: send one request per sample")
-    for name in ("custom_params", "watermark", "choice"):
+    for name in ("watermark", "choice"):
         if given.get(name):
             raise bad_value(f"{name} is not supported by this engine")
 
@@ -238,7 +238,6 @@ _RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         lambda x: 0 < x <= 2,
         "repetition_penalty must be in (0, 2] (1.0 = no penalty), got {}.",
     ),
-    ("stream_interval", lambda x: x >= 1, "stream_interval must be at least 1, got {}."),
 )
 
 
@@ -271,9 +270,11 @@ def _check_stops(fields: dict[str, Any]) -> None:
 
 
 def _bias_by_token(biases: Mapping[str, float], vocabulary: int) -> dict[int, float]:
-    by_token = {}
-    for key, bias in biases.items():
-        if not key.isdecimal() or int(key) >= vocabulary:
-            raise bad_value(f"logit_bias must has keys in [0, {vocabulary - 1}], got {key}.")
-        by_token[int(key)] = bias
+    try:
+        by_token = {int(key): bias for key, bias in biases.items()}
+    except ValueError as error:
+        raise bad_value(str(error)) from None
+    for token in by_token:
+        if not 0 <= token < vocabulary:
+            raise bad_value(f"logit_bias must has keys in [0, {vocabulary - 1}], got {token}.")
     return by_token

@@ -167,11 +167,13 @@ class Scheduler:
         logprobs = log_probabilities(logits, ask.sampling)
         failed = bool(np.isnan(logprobs).any())
         token = min(self._stop_tokens, default=0) if failed else draw(logprobs, ask.sampling, sequence.rng)
+        if ask.sampling.max_new_tokens == 0:
+            sequence.output_scores.add_alternatives(ask, logprobs)
+            self._end(sequence, {"type": "length", "length": 0})
+            return
         sequence.output_scores.add(ask, token, logprobs)
-        finish: dict[str, Any] | None = {"type": "length", "length": 0}
-        if ask.sampling.max_new_tokens != 0:
-            sequence.append(token, self.weight_version)
-            finish = {"type": "stop", "matched": "NaN happened"} if failed else sequence.stops.finish(sequence.output)
+        sequence.append(token, self.weight_version)
+        finish = {"type": "stop", "matched": "NaN happened"} if failed else sequence.stops.finish(sequence.output)
         if finish is None:
             sequence.on_change(sequence)
         else:

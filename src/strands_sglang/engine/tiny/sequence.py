@@ -44,6 +44,10 @@ class Scores:
         """Score `token`; without log-probabilities, as the first position of a prompt, everything is None."""
         self.ids.append(token)
         self.values.append(None if logprobs is None else reported(logprobs[token]))
+        self.add_alternatives(ask, logprobs)
+
+    def add_alternatives(self, ask: Ask, logprobs: Array | None) -> None:
+        """Add what the request wants to know about other tokens at this position."""
         if ask.top_logprobs_num:
             self.tops.append(None if logprobs is None else top(logprobs, ask.top_logprobs_num))
         if ask.token_ids_logprob is not None:
@@ -105,7 +109,7 @@ class SequenceState:
     def due(self) -> bool:
         """Whether a chunk is to be streamed now: the first token at once, then every interval."""
         unsent = len(self.output) - self.sent
-        enough = unsent >= self.ask.sampling.stream_interval or self.sent == 0
+        enough = unsent >= max(1, self.ask.sampling.stream_interval) or self.sent == 0
         return self.ask.stream and enough and not self.stops.may_be_stopping(self.output)
 
     def unread(self, at_most: int) -> list[int]:
