@@ -46,12 +46,13 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedContentError,
     )
+    from .provider.ending import classify
     from .provider.limiter import LoopLimiter
     from .provider.limiter import LoopLimiter as ToolLimiter
     from .provider.model import SGLangModel
     from .retry import RetryPolicy
     from .rollout import Rollout
-    from .termination import TerminationReason
+    from .termination import Termination, TerminationReason
     from .tokenization.pretrained import get_tokenizer
     from .tool_parsers import get_tool_parser
     from .trajectory import Trajectory
@@ -91,11 +92,12 @@ _HOMES = {
         "UnknownNameError",
         "UnsupportedContentError",
     ),
+    "provider.ending": ("classify",),
     "provider.limiter": ("LoopLimiter",),
     "provider.model": ("SGLangModel",),
     "retry": ("RetryPolicy",),
     "rollout": ("Rollout",),
-    "termination": ("TerminationReason",),
+    "termination": ("Termination", "TerminationReason"),
     "tokenization.pretrained": ("get_tokenizer",),
     "tool_parsers": ("get_tool_parser",),
     "trajectory": ("Trajectory",),
@@ -138,6 +140,7 @@ __all__ = [
     "SGLangTimeoutError",
     "StaleTurnError",
     "TemplateNotExactError",
+    "Termination",
     "TerminationReason",
     "TokenizationError",
     "ToolLimiter",
@@ -145,6 +148,7 @@ __all__ = [
     "UnknownNameError",
     "UnsupportedContentError",
     "__version__",
+    "classify",
     "get_client",
     "get_client_from_slime_args",
     "get_tokenizer",

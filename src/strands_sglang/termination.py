@@ -5,6 +5,7 @@ A reason says what happened, not what to do about it; what each one means for re
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -55,3 +56,53 @@ class TerminationReason(StrEnum):
     """The model gave no valid structured output. Reward it as a failure."""
     UNCLASSIFIED = "unclassified"
     """An error that no other reason names, such as one of the agent's own code. Look at it."""
+
+
+_RETRYABLE = frozenset(
+    {
+        TerminationReason.ABORTED,
+        TerminationReason.CANCELLED,
+        TerminationReason.CONNECTION_ERROR,
+        TerminationReason.SERVER_ERROR,
+        TerminationReason.THROTTLED,
+        TerminationReason.TIMEOUT,
+    }
+)
+_TRAINABLE = frozenset(
+    {
+        TerminationReason.CONTEXT_OVERFLOW,
+        TerminationReason.HISTORY_DIVERGED,
+        TerminationReason.HOST_LIMIT,
+        TerminationReason.MAX_MESSAGES,
+        TerminationReason.MAX_TOKENS,
+        TerminationReason.MAX_TOOL_CALLS,
+        TerminationReason.MAX_TOOL_ITERATIONS,
+        TerminationReason.RECURSION_DEPTH,
+        TerminationReason.STOP_SEQUENCE,
+        TerminationReason.STRUCTURED_OUTPUT_FAILED,
+        TerminationReason.TASK_COMPLETE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Termination:
+    """Why an episode ended, and what may follow from it.
+
+    Attributes:
+        reason: Why it ended.
+        detail: The words of the error or the host's stop reason.
+    """
+
+    reason: TerminationReason
+    detail: str = ""
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same episode may end otherwise when it is sampled again."""
+        return self.reason in _RETRYABLE
+
+    @property
+    def trainable(self) -> bool:
+        """Whether the ending is the policy's or the task's doing, so that its reward says something."""
+        return self.reason in _TRAINABLE
