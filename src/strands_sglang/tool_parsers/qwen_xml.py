@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 
 from strands_sglang.tool_parsers.reading.source import Source
-from strands_sglang.tool_parsers.reading.tag_values import Header
+from strands_sglang.tool_parsers.reading.tag_values import Head, Header, Wrong
 from strands_sglang.tool_parsers.reading.tagged_values import TaggedValuesParser
 
 _FUNCTION = re.compile(r"<function=([^<>\n]*)>")
@@ -36,14 +36,16 @@ class QwenXMLToolParser(TaggedValuesParser):
     newline_framed = True
     python_spellings = True
 
-    def head(self, source: Source, place: int) -> tuple[str, int] | str:
+    def head(self, source: Source, place: int) -> Head | Wrong:
         """Read `<function=NAME>`."""
         match = _FUNCTION.match(source.text, place)
-        return (match[1], match.end()) if match else f"{source.excerpt(place)} stands where <function=NAME> must"
+        if match:
+            return Head(match[1], match.end())
+        return Wrong(f"{source.excerpt(place)} stands where <function=NAME> must")
 
-    def header(self, source: Source, place: int) -> Header | str:
+    def header(self, source: Source, place: int) -> Header | Wrong:
         """Read `<parameter=KEY>`."""
         match = _PARAMETER.match(source.text, place)
         if match:
             return Header(match[1], match.end())
-        return f"{source.excerpt(place)} stands where <parameter=KEY> or {self.end_tag} and {self.closer} must"
+        return Wrong(f"{source.excerpt(place)} stands where <parameter=KEY> or {self.end_tag} and {self.closer} must")

@@ -1,10 +1,9 @@
-"""The base of every format in this package: delimiters, reasoning, and what to do with a block that breaks.
+"""The bases of the formats in this package: delimiters, reasoning marks, blocks and groups.
 
-Owns `FormatParser` and the three ways an attempt can end in error that all formats share. A format says which
-delimiters it has, how its calls begin, and how one block is read; it holds nothing else. Where a body cannot
-be read, the attempt runs to the closer that matches its opener, openers within it counted: nothing tells
-whether those stand inside a broken string, so none of them may become a call. An opener where the format
-wants something else does begin the next attempt.
+Owns `FormatParser`, `BracketedParser` (one call between two delimiters) and `GroupedParser` (a group of such
+calls between two outer ones). A format says which delimiters it has, how its calls begin, and how one is read;
+it holds nothing else. An opener where the format wants something else begins the next attempt; what is missing
+at the end of a group is charged to the call before it; text in a group that is no call is an attempt in error.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 from strands_sglang.tool_parsers.base import ToolParser
-from strands_sglang.tool_parsers.reading.json_call import CallOutcome
+from strands_sglang.tool_parsers.reading.brackets import Brackets, unclosed
 from strands_sglang.tool_parsers.reading.schema import ToolSchemas
 from strands_sglang.tool_parsers.reading.source import Source
-from strands_sglang.tool_parsers.reading.tokens import Placement, TokenTable
-from strands_sglang.tool_parsers.reading.turn import Attempt, Block, Layout, Reasoning, read_turn
+from strands_sglang.tool_parsers.reading.tokens import Placement, TokenTable, anchor
+from strands_sglang.tool_parsers.reading.turn import Attempt, Block, Frame, Layout, Reasoning, read_turn
 from strands_sglang.tool_parsers.result import ParsedTurn, ToolParseStatus
 
 _NAME_MEMBER = re.compile(r'"name"\s*:\s*"([^"\\\n]{1,128})"')
@@ -32,13 +31,18 @@ class FormatParser(ToolParser):
 
     Attributes:
         delimiters: Every delimiter that may be one token; only those that the vocabulary holds count by id.
-        reasoning: The marks of reasoning, or None.
+        anchored: Delimiters that are text around a token, and that token: where the token is one of the
+            vocabulary, they count only where it was sampled.
+        reasoning: The marks of reasoning, or several of them.
+        frames: Marks outside calls and reasoning that are framing.
         before_call: What the template prints between content and a call.
         keeps_native_id: Whether the model's own id is the id, because results refer to it.
     """
 
     delimiters: tuple[str, ...] = ()
-    reasoning: Reasoning | None = Reasoning()
+    anchored: Mapping[str, str] = {}
+    reasoning: tuple[Reasoning, ...] = (Reasoning(),)
+    frames: tuple[Frame, ...] = ()
     before_call: str = "\n"
     keeps_native_id: bool = False
 
@@ -49,12 +53,12 @@ class FormatParser(ToolParser):
             think_start_token: The mark that opens reasoning, where it is not the format's usual one.
             think_end_token: The mark that closes it.
         """
-        marks = self.reasoning or Reasoning()
+        marks = self.reasoning[0] if self.reasoning else Reasoning()
         super().__init__(
             think_start_token=think_start_token or marks.open, think_end_token=think_end_token or marks.close
         )
         if think_start_token or think_end_token:
-            self.reasoning = replace(marks, open=self.think_start_token, close=self.think_end_token)
+            self.reasoning = (replace(marks, open=self.think_start_token, close=self.think_end_token),)
         self._table: TokenTable | None = None
 
     @abstractmethod
@@ -71,8 +75,12 @@ class FormatParser(ToolParser):
 
     def all_delimiters(self, added: Mapping[str, int]) -> Iterable[str]:
         """Return the delimiters, reasoning marks included, for a vocabulary with these added tokens."""
-        marks = (self.reasoning.open, self.reasoning.close) if self.reasoning else ()
-        return (*self.delimiters, *marks)
+        yield from self.delimiters
+        yield from self.anchored.values()
+        for marks in self.reasoning:
+            yield from (marks.open, marks.close)
+        for frame in self.frames:
+            yield frame.mark
 
     def parse_turn(
         self,
@@ -88,17 +96,25 @@ class FormatParser(ToolParser):
         """Take a sampled turn apart; see `ToolParser.parse_turn`."""
         placement = Placement(text=text, marks={}, offsets=None)
         if token_ids is not None and tokenizer is not None:
-            placement = self._token_table(tokenizer).place(text, token_ids)
+            placement = anchor(self._token_table(tokenizer).place(text, token_ids), self.anchored)
         source = Source(placement, tools=ToolSchemas(tools), finish_reason=finish_reason)
-        layout = Layout(
+        return self.read(source, reasoning_open=reasoning_open, id_prefix=id_prefix)
+
+    def read(self, source: Source, *, reasoning_open: bool, id_prefix: str | None) -> ParsedTurn:
+        """Take a placed turn apart."""
+        return read_turn(source, self.layout(), reasoning_open=reasoning_open, id_prefix=id_prefix)
+
+    def layout(self) -> Layout:
+        """Return what the walk over a turn must know of this format."""
+        return Layout(
             find_call=self.find_call,
             read_call=self.read_call,
             reasoning=self.reasoning,
+            frames=self.frames,
             before_call=self.before_call,
             made_up_id=self.made_up_id,
             keeps_native_id=self.keeps_native_id,
         )
-        return read_turn(source, layout, reasoning_open=reasoning_open, id_prefix=id_prefix)
 
     def _token_table(self, tokenizer: Any) -> TokenTable:
         if self._table is None or self._table.tokenizer is not tokenizer:
@@ -137,6 +153,7 @@ class BracketedParser(FormatParser):
         self.tool_start_token = self.opener = tool_start_token or self.opener
         self.tool_end_token = self.closer = tool_end_token or self.closer
         self.delimiters = (self.opener, self.closer, *self.delimiters)
+        self.brackets = Brackets(self.opener, self.closer)
 
     def find_call(self, source: Source, start: int) -> int:
         """Return where the next opener begins."""
@@ -158,39 +175,82 @@ class BracketedParser(FormatParser):
     def read_body(self, source: Source, start: int, body: int) -> Attempt:
         """Read the block that begins at `start` and whose body, space skipped, begins at `body`."""
 
-    def close(self, source: Source, start: int, place: int, outcome: CallOutcome) -> Attempt:
-        """Return the attempt whose body ended at `place` and says `outcome`; the closer must follow."""
-        after = source.skip_space(place)
-        if source.at(self.closer, after):
-            return Attempt(start=start, end=min(after + len(self.closer), source.end), **outcome.as_attempt())
-        if after == source.end or source.at(self.opener, after):
-            return unclosed(start, after, self.closer, name=outcome.name)
-        reason = f"{source.excerpt(after)} stands where {self.closer} must close the call"
-        return self.broken(source, start, after, ToolParseStatus.MALFORMED, reason, outcome.name)
 
-    def broken(
-        self, source: Source, start: int, place: int, status: ToolParseStatus, reason: str, name: str | None = None
-    ) -> Attempt:
-        """Return the attempt that cannot be read from `place` on, up to its matching closer.
+class GroupedParser(FormatParser):
+    """Reads a format whose block is a group of calls, each between delimiters of its own.
 
-        Without a matching closer it is unclosed, and runs to the end of the text.
-        """
-        depth = 1
-        while depth:
-            at, which = source.find_first((self.opener, self.closer), place)
-            if at < 0:
-                status, place = ToolParseStatus.UNCLOSED, source.end
-                reason = f"the call was never closed: {self.closer} is missing; and {reason}"
-                break
-            depth += 1 if which == self.opener else -1
-            place = at + len(which)
-        return Attempt(start=start, end=place, status=status, name=name, reason=reason)
+    Attributes:
+        group_opener: The delimiter that opens a group.
+        group_closer: The delimiter that closes it.
+        call_opener: The delimiter that opens a call.
+        call_closer: The delimiter that closes it.
+        lone_calls: Whether `call_opener` outside a group is an attempt (in error) rather than text.
+    """
 
+    group_opener: str
+    group_closer: str
+    call_opener: str
+    call_closer: str
+    lone_calls: bool = True
 
-def unclosed(start: int, end: int, closer: str, *, name: str | None = None) -> Attempt:
-    """Return the attempt `[start, end)` whose closing delimiter never came."""
-    reason = f"the call was never closed: {closer} is missing"
-    return Attempt(start=start, end=end, status=ToolParseStatus.UNCLOSED, name=name, reason=reason)
+    def __init__(self, *, think_start_token: str | None = None, think_end_token: str | None = None) -> None:
+        """Create the parser; see `FormatParser`."""
+        super().__init__(think_start_token=think_start_token, think_end_token=think_end_token)
+        self.delimiters = (
+            *(self.group_opener, self.group_closer, self.call_opener, self.call_closer),
+            *self.delimiters,
+        )
+        self.brackets = Brackets(self.call_opener, self.call_closer, self.group_closer)
+
+    def find_call(self, source: Source, start: int) -> int:
+        """Return where the next group, or call outside a group, begins."""
+        openers = (self.group_opener, self.call_opener) if self.lone_calls else (self.group_opener,)
+        return source.find_first(openers, start)[0]
+
+    def read_call(self, source: Source, start: int) -> Block:
+        """Read one group, or one call outside a group."""
+        if not source.at(self.group_opener, start):
+            attempt = self.read_one(source, start)
+            reason = f"the call stands outside {self.group_opener} and {self.group_closer}"
+            reason = f"{reason}; besides, {attempt.reason}" if attempt.reason else reason
+            attempt = replace(attempt, status=ToolParseStatus.MALFORMED, input={}, reason=reason)
+            return Block((attempt,), attempt.end)
+        attempts: list[Attempt] = []
+        place = start + len(self.group_opener)
+        while True:
+            place = source.skip_space(place)
+            if source.at(self.group_closer, place) or place == source.end or source.at(self.group_opener, place):
+                return self._end_group(source, start, attempts, place)
+            attempts.append(self._next(source, place))
+            place = attempts[-1].end
+
+    def _next(self, source: Source, place: int) -> Attempt:
+        if source.at(self.call_opener, place):
+            return self.read_one(source, place)
+        at, _ = source.find_first((self.call_opener, self.group_closer, self.group_opener), place)
+        reason = f"{source.excerpt(place)} stands where {self.call_opener} or {self.group_closer} must"
+        end = at if at >= 0 else source.end
+        return Attempt(start=place, end=end, status=ToolParseStatus.MALFORMED, reason=reason)
+
+    def _end_group(self, source: Source, start: int, attempts: list[Attempt], place: int) -> Block:
+        closed = source.at(self.group_closer, place)
+        end = min(place + len(self.group_closer), source.end) if closed else place
+        if not attempts:
+            reason = f"{self.group_opener} is not followed by a call"
+            status = ToolParseStatus.MALFORMED if closed or place < source.end else ToolParseStatus.UNCLOSED
+            return Block((Attempt(start=start, end=end, status=status, reason=reason),), end)
+        if not closed and attempts[-1].status is ToolParseStatus.OK:
+            reason = f"the group of calls was never closed: {self.group_closer} is missing"
+            attempts[-1] = replace(attempts[-1], status=ToolParseStatus.UNCLOSED, input={}, reason=reason)
+        return self.end_group(source, attempts, end)
+
+    def end_group(self, source: Source, attempts: list[Attempt], end: int) -> Block:
+        """Return the block of a group that ends at `end`; for formats that must look at what follows."""
+        return Block(attempts, end)
+
+    @abstractmethod
+    def read_one(self, source: Source, start: int) -> Attempt:
+        """Read the call whose opener begins at `start`."""
 
 
 def guessed_name(source: Source, start: int) -> str | None:

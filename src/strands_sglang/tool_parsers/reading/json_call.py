@@ -46,16 +46,6 @@ class CallOutcome:
     reason: str = ""
     native_id: str | None = None
 
-    def as_attempt(self) -> dict[str, Any]:
-        """Return the fields that an `Attempt` shares."""
-        return {
-            "status": self.status,
-            "name": self.name,
-            "input": self.input,
-            "reason": self.reason,
-            "native_id": self.native_id,
-        }
-
 
 def read_object(read: JSONRead, shape: JSONShape) -> CallOutcome:
     """Return the call that a JSON value is in this shape, or what is wrong with it."""

@@ -1,24 +1,43 @@
 """Parameters whose values are raw text between tags, typed by the tool's schema.
 
-Owns `read_parameters` and the rule for where a value ends. Where the closing tag is one token and ids are
-known, the first such token ends the value. In text, a closing tag ends the value only if what may follow it
-does follow; and where a value would contain another parameter's opening tag, or a closing tag that could be
-one, there is more than one reading and the block is an error. A value is never cut.
+Owns `ValueGrammar`, what a format says of its tags and how one such call is read, and the rule for where a value
+ends. Where the closing tag is one token and ids are known, the first such token ends the value. In text, a
+closing tag ends the value only if what may follow it does follow; and where the value would contain another
+parameter's opening tag, there is more than one reading and the call is an error. A value is never cut.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from strands_sglang.tool_parsers.reading.schema import TypedValue
+from strands_sglang.tool_parsers.reading.brackets import Brackets
+from strands_sglang.tool_parsers.reading.json_call import CallOutcome
+from strands_sglang.tool_parsers.reading.schema import TypedValue, typed_value
 from strands_sglang.tool_parsers.reading.source import Source
+from strands_sglang.tool_parsers.reading.turn import Attempt
 from strands_sglang.tool_parsers.result import ToolParseStatus
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a call.
+
+    Attributes:
+        name: The tool's name; "" where it is missing.
+        parameters: Where its parameters begin.
+        native_id: The model's own id, in formats that have one.
+    """
+
+    name: str
+    parameters: int
+    native_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Header:
-    """The opening of a parameter: its key, and where its value begins.
+    """The opening of a parameter.
 
     Attributes:
         key: The parameter's name.
@@ -31,121 +50,138 @@ class Header:
     flag: str | None = None
 
 
-class TagGrammar(Protocol):
-    """What a format says of its parameters."""
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What is wrong where reading had to stop."""
 
+    reason: str
+    status: ToolParseStatus = ToolParseStatus.MALFORMED
+
+
+class ValueGrammar(ABC):
+    """What a format says of calls that hold raw values between tags.
+
+    Attributes:
+        end_tag: The tag that ends the parameters, or "" where the call's closer itself does.
+        value_closer: The tag that ends a value.
+        value_openers: Text by which the opening of a parameter is recognised.
+        bound: The delimiter that no value reaches over, where it is one token; or "".
+        newline_framed: Whether one newline on each side of a value is framing.
+        python_spellings: Whether `True`, `False` and `None` are in the format for values that are not strings.
+    """
+
+    end_tag: str = ""
     value_closer: str
-    """The tag that ends a value."""
-
-    closer: str
-    """The delimiter that ends the call; where it is one token, no value reaches over it."""
-
     value_openers: tuple[str, ...]
-    """Text by which the opening of a parameter is recognised; none may stand inside a value in text."""
+    bound: str = ""
+    newline_framed: bool = False
+    python_spellings: bool = False
 
-    newline_framed: bool
-    """Whether one newline on each side of a value is framing."""
+    @abstractmethod
+    def head(self, source: Source, place: int) -> Head | Wrong:
+        """Return the beginning of a call, or what is wrong at `place`."""
 
-    def header(self, source: Source, place: int) -> Header | str:
+    @abstractmethod
+    def header(self, source: Source, place: int) -> Header | Wrong:
         """Return the parameter that opens at `place`, or what is wrong there."""
 
+    @abstractmethod
     def ends(self, source: Source, place: int) -> bool:
         """Whether the end of the call stands at `place`, complete."""
 
     def value(self, source: Source, tool: str, header: Header, text: str) -> TypedValue:
-        """Return the value that this text is."""
+        """Return the value that a parameter's text is, as the tool's schema directs."""
+        types = source.tools.declared_types(tool, header.key)
+        return typed_value(text, types, python_spellings=self.python_spellings)
+
+    def read_values(self, source: Source, start: int, body: int, brackets: Brackets) -> Attempt:
+        """Read the call that begins at `start` and whose head begins at `body`."""
+        head = self.head(source, body)
+        if isinstance(head, Wrong):
+            return brackets.broken(source, start, body, head.status, head.reason)
+        if not head.name:
+            reason = "the call gives no tool name"
+            return brackets.broken(source, start, head.parameters, ToolParseStatus.MISSING_NAME, reason)
+        read = _Parameters()
+        end = read.run(source, self, head.name, head.parameters)
+        if isinstance(end, Wrong):
+            return brackets.broken(source, start, read.reached, end.status, end.reason, head.name)
+        outcome = CallOutcome(
+            status=read.status, name=head.name, input=read.values, reason=read.reason, native_id=head.native_id
+        )
+        return brackets.close(source, start, end + len(self.end_tag), outcome)
 
 
 @dataclass(slots=True)
-class Parameters:
-    """What was read: the values, where reading stopped, and the first thing wrong.
-
-    Attributes:
-        values: The values by key.
-        end: Where the end of the call stands, or where reading broke.
-        status: OK, or the first fault.
-        reason: The fault in words.
-        broken: Whether reading could not go on, so that `end` is only where it broke.
-    """
+class _Parameters:
+    """The parameters of one call as they are read, and the first that is at fault."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    end: int = 0
     status: ToolParseStatus = ToolParseStatus.OK
     reason: str = ""
-    broken: bool = False
+    reached: int = 0
 
-    def fault(self, status: ToolParseStatus, reason: str) -> None:
-        """Note a fault; the first one counts."""
+    def run(self, source: Source, grammar: ValueGrammar, tool: str, place: int) -> int | Wrong:
+        """Read from `place`; returns where the end of the call stands, or what is wrong at `reached`."""
+        while True:
+            self.reached = place = source.skip_space(place)
+            if grammar.ends(source, place):
+                return place
+            header = grammar.header(source, place)
+            if isinstance(header, Wrong):
+                return header
+            self.reached = header.value
+            end = _value_end(source, grammar, header)
+            if isinstance(end, Wrong):
+                return end
+            self._take(source, grammar, tool, header, end)
+            place = end + len(grammar.value_closer)
+
+    def _take(self, source: Source, grammar: ValueGrammar, tool: str, header: Header, end: int) -> None:
+        text = source.text[header.value : end]
+        if grammar.newline_framed:
+            text = text.removeprefix("\n")
+            text = text.removesuffix("\n")
+        if header.key in self.values:
+            self._fault(ToolParseStatus.DUPLICATE_KEY, f"the parameter {header.key!r} is given twice")
+        value = grammar.value(source, tool, header, text)
+        if value.status is not ToolParseStatus.OK:
+            self._fault(value.status, f"the parameter {header.key!r} {value.reason}")
+        self.values[header.key] = value.value
+
+    def _fault(self, status: ToolParseStatus, reason: str) -> None:
         if self.status is ToolParseStatus.OK:
             self.status, self.reason = status, reason
 
-    def breaks(self, place: int, status: ToolParseStatus, reason: str) -> Parameters:
-        """Note that reading breaks here."""
-        self.status, self.reason, self.end, self.broken = status, reason, place, True
-        return self
 
-
-def read_parameters(source: Source, grammar: TagGrammar, tool: str, place: int) -> Parameters:
-    """Read the parameters of a call of `tool` from `place` up to the end of the call."""
-    read = Parameters()
-    while True:
-        place = source.skip_space(place)
-        if grammar.ends(source, place):
-            read.end = place
-            return read
-        header = grammar.header(source, place)
-        if isinstance(header, str):
-            return read.breaks(place, ToolParseStatus.MALFORMED, header)
-        end = _value_end(source, grammar, header)
-        if isinstance(end, _Fault):
-            return read.breaks(header.value, end.status, end.reason)
-        _take(source, grammar, tool, header, end, read)
-        place = end + len(grammar.value_closer)
-
-
-def _take(source: Source, grammar: TagGrammar, tool: str, header: Header, end: int, read: Parameters) -> None:
-    text = source.text[header.value : end]
-    if grammar.newline_framed:
-        text = text.removeprefix("\n")
-        text = text.removesuffix("\n")
-    if header.key in read.values:
-        read.fault(ToolParseStatus.DUPLICATE_KEY, f"the parameter {header.key!r} is given twice")
-    value = grammar.value(source, tool, header, text)
-    if value.status is not ToolParseStatus.OK:
-        read.fault(value.status, f"the parameter {header.key!r} {value.reason}")
-    read.values[header.key] = value.value
-
-
-@dataclass(frozen=True, slots=True)
-class _Fault:
-    status: ToolParseStatus
-    reason: str
-
-
-def _value_end(source: Source, grammar: TagGrammar, header: Header) -> int | _Fault:
+def _value_end(source: Source, grammar: ValueGrammar, header: Header) -> int | Wrong:
     closer = grammar.value_closer
     first = end = source.find(closer, header.value)
-    limit = source.find(grammar.closer, header.value) if source.by_id(grammar.closer) else -1
+    limit = source.find(grammar.bound, header.value) if grammar.bound and source.by_id(grammar.bound) else -1
     if not source.by_id(closer):
         while end >= 0 and not _may_follow(source, grammar, source.skip_space(end + len(closer))):
             end = source.find(closer, end + len(closer))
     if end < 0 or 0 <= limit < end:
-        return _Fault(ToolParseStatus.MALFORMED, f"the parameter {header.key!r} is not closed by {closer}")
-    if source.by_id(closer):
-        return end
-    after = source.skip_space(first + len(closer))
+        return Wrong(f"the parameter {header.key!r} is not closed by {closer}")
+    return end if source.by_id(closer) else _certain(source, grammar, header, first, end)
+
+
+def _certain(source: Source, grammar: ValueGrammar, header: Header, first: int, end: int) -> int | Wrong:
+    """Return `end` if the value can end nowhere else; `first` is the first closing tag in the text."""
+    closer = grammar.value_closer
     if source.at(closer, source.skip_space(end + len(closer))):
-        return _Fault(ToolParseStatus.AMBIGUOUS, f"{closer} stands twice after the parameter {header.key!r}")
+        return Wrong(f"{closer} stands twice after the parameter {header.key!r}", ToolParseStatus.AMBIGUOUS)
     for opener in grammar.value_openers:
         if 0 <= source.find(opener, header.value) < end:
             reason = f"the parameter {header.key!r} contains {opener}, so where it ends cannot be told"
             if first != end:
-                reason = f"{source.excerpt(after)} follows {closer}, where a parameter or the end of the call must"
-            return _Fault(ToolParseStatus.AMBIGUOUS, reason)
+                after = source.excerpt(source.skip_space(first + len(closer)))
+                reason = f"{after} follows {closer}, where a parameter or the end of the call must"
+            return Wrong(reason, ToolParseStatus.AMBIGUOUS)
     return end
 
 
-def _may_follow(source: Source, grammar: TagGrammar, place: int) -> bool:
+def _may_follow(source: Source, grammar: ValueGrammar, place: int) -> bool:
     """Whether what stands at `place` can only follow a value, so that the closing tag before it is one."""
     if grammar.ends(source, place) or source.at(grammar.value_closer, place):
         return True

@@ -25,5 +25,5 @@ class TaggedJSONParser(BracketedParser):
         """Read one JSON value and the closer after it."""
         read = source.json.read(body)
         if read.end < 0:
-            return self.broken(source, start, body, read.status, read.reason, guessed_name(source, body))
-        return self.close(source, start, read.end, read_object(read, self.shape))
+            return self.brackets.broken(source, start, body, read.status, read.reason, guessed_name(source, body))
+        return self.brackets.close(source, start, read.end, read_object(read, self.shape))

@@ -1,84 +1,105 @@
-"""Formats whose calls hold raw values between tags, inside an opening and a closing delimiter.
+"""Formats whose calls hold raw values between tags, alone or in groups.
 
-Owns `TaggedValuesParser`: the head of the call, its parameters (see `tag_values`), its end. Where the closer of
-the block is only text, a further closer before the next opener means that the block may have ended too early,
-inside a value: the attempt is then ambiguous, never cut.
+Owns `TaggedValuesParser` (opener, head, parameters, end, closer) and `GroupedValuesParser` (a group of such calls).
+Where the last closer is only text, a further one before the next opener means that the block may have ended too
+early, inside a value: the attempt is then ambiguous, never cut.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 
-from strands_sglang.tool_parsers.reading.format import BracketedParser
-from strands_sglang.tool_parsers.reading.json_call import CallOutcome
-from strands_sglang.tool_parsers.reading.schema import TypedValue, typed_value
+from strands_sglang.tool_parsers.reading.format import BracketedParser, GroupedParser
 from strands_sglang.tool_parsers.reading.source import Source
-from strands_sglang.tool_parsers.reading.tag_values import Header, read_parameters
-from strands_sglang.tool_parsers.reading.turn import Attempt
+from strands_sglang.tool_parsers.reading.tag_values import ValueGrammar
+from strands_sglang.tool_parsers.reading.turn import Attempt, Block
 from strands_sglang.tool_parsers.result import ToolParseStatus
 
 
-class TaggedValuesParser(BracketedParser):
-    """Reads `opener head parameters end_tag closer`.
+class TaggedValuesParser(BracketedParser, ValueGrammar):
+    """Reads `opener head parameters end_tag closer`."""
 
-    Attributes:
-        end_tag: The tag that ends the parameters, or "" where the closer itself does.
-        value_closer: The tag that ends a value.
-        value_openers: Text by which the opening of a parameter is recognised.
-        newline_framed: Whether one newline on each side of a value is framing.
-        python_spellings: Whether `True`, `False` and `None` are in the format for values that are not strings.
-    """
-
-    end_tag: str = ""
-    value_closer: str
-    value_openers: tuple[str, ...]
-    newline_framed: bool = False
-    python_spellings: bool = False
-
-    @abstractmethod
-    def head(self, source: Source, place: int) -> tuple[str, int] | str:
-        """Return the tool's name and where its parameters begin, or what is wrong at `place`."""
-
-    @abstractmethod
-    def header(self, source: Source, place: int) -> Header | str:
-        """Return the parameter that opens at `place`, or what is wrong there."""
-
-    def value(self, source: Source, tool: str, header: Header, text: str) -> TypedValue:
-        """Return the value that a parameter's text is, as the tool's schema directs."""
-        types = source.tools.declared_types(tool, header.key)
-        return typed_value(text, types, python_spellings=self.python_spellings)
+    def __init__(
+        self,
+        *,
+        tool_start_token: str | None = None,
+        tool_end_token: str | None = None,
+        think_start_token: str | None = None,
+        think_end_token: str | None = None,
+    ) -> None:
+        """Create the parser; see `BracketedParser`."""
+        super().__init__(
+            tool_start_token=tool_start_token,
+            tool_end_token=tool_end_token,
+            think_start_token=think_start_token,
+            think_end_token=think_end_token,
+        )
+        self.bound = self.closer
 
     def ends(self, source: Source, place: int) -> bool:
-        """Whether the end of the call stands at `place`, complete."""
+        """Whether the end tag and the closer stand at `place`."""
         if not self.end_tag:
             return source.at(self.closer, place)
-        return source.at(self.end_tag, place) and source.at(self.closer, source.skip_space(place + len(self.end_tag)))
+        after = place + len(self.end_tag)
+        return source.at(self.end_tag, place) and source.at(self.closer, source.skip_space(after))
 
     def read_body(self, source: Source, start: int, body: int) -> Attempt:
         """Read the head, the parameters and the end."""
-        head = self.head(source, body)
-        if isinstance(head, str):
-            return self.broken(source, start, body, ToolParseStatus.MALFORMED, head)
-        name, place = head
-        if not name:
-            reason = "the call gives no tool name"
-            return self.broken(source, start, place, ToolParseStatus.MISSING_NAME, reason)
-        read = read_parameters(source, self, name, place)
-        if read.broken:
-            return self.broken(source, start, read.end, read.status, read.reason, name)
-        outcome = CallOutcome(status=read.status, name=name, input=read.values, reason=read.reason)
-        attempt = self.close(source, start, read.end + len(self.end_tag), outcome)
-        return attempt if source.by_id(self.closer) else self._checked(source, attempt)
+        attempt = self.read_values(source, start, body, self.brackets)
+        return _certain(source, self.opener, self.closer, [attempt], attempt.end)[0][-1]
 
-    def _checked(self, source: Source, attempt: Attempt) -> Attempt:
-        end = attempt.end
-        while True:
-            at, which = source.find_first((self.opener, self.closer), end)
-            if which != self.closer:
-                break
-            end = at + len(which)
-        if end == attempt.end:
-            return attempt
-        reason = f"another {self.closer} follows the call, so where it ends cannot be told"
-        return replace(attempt, end=end, status=ToolParseStatus.AMBIGUOUS, input={}, reason=reason)
+
+class GroupedValuesParser(GroupedParser, ValueGrammar):
+    """Reads `group_opener { call_opener head parameters call_closer } group_closer`."""
+
+    def __init__(self, *, think_start_token: str | None = None, think_end_token: str | None = None) -> None:
+        """Create the parser; see `FormatParser`."""
+        super().__init__(think_start_token=think_start_token, think_end_token=think_end_token)
+        self.bound = self.group_closer
+
+    def ends(self, source: Source, place: int) -> bool:
+        """Whether the call's end stands at `place`; as text, with the next call or the group's end behind it."""
+        if self.end_tag:
+            if not source.at(self.end_tag, place):
+                return False
+            place = source.skip_space(place + len(self.end_tag))
+        if not source.at(self.call_closer, place):
+            return False
+        after = source.skip_space(place + len(self.call_closer))
+        if source.by_id(self.call_closer):
+            return True
+        return source.at(self.group_closer, after) or source.at(self.call_opener, after)
+
+    def read_one(self, source: Source, start: int) -> Attempt:
+        """Read one call."""
+        return self.read_values(source, start, self.head_at(source, start), self.brackets)
+
+    def head_at(self, source: Source, start: int) -> int:
+        """Return where the head begins of the call whose opener begins at `start`."""
+        return start
+
+    def end_group(self, source: Source, attempts: list[Attempt], end: int) -> Block:
+        """End the group, unless another closer shows that it cannot be told where."""
+        return Block(*_certain(source, self.group_opener, self.group_closer, attempts, end))
+
+
+def _certain(
+    source: Source, opener: str, closer: str, attempts: Sequence[Attempt], end: int
+) -> tuple[Sequence[Attempt], int]:
+    """Return a block's attempts and end; the last is ambiguous if a further closer stands before the next opener."""
+    if source.by_id(closer) or attempts[-1].status is ToolParseStatus.UNCLOSED:
+        return attempts, end
+    certain_end = end
+    while True:
+        at, which = source.find_first((opener, closer), end)
+        if which != closer:
+            break
+        end = at + len(which)
+    if end == certain_end:
+        return attempts, end
+    reason = f"another {closer} follows the call, so where it ends cannot be told"
+    last = replace(attempts[-1], end=end)
+    if last.status is ToolParseStatus.OK:
+        last = replace(last, status=ToolParseStatus.AMBIGUOUS, input={}, reason=reason)
+    return [*attempts[:-1], last], end

@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Protocol
 
@@ -43,6 +43,17 @@ class Placement:
     text: str
     marks: Mapping[str, list[int]]
     offsets: list[int] | None
+
+
+def anchor(placement: Placement, anchored: Mapping[str, str]) -> Placement:
+    """Add the delimiters that are text around a token, where that token is one of the vocabulary."""
+    marks = dict(placement.marks)
+    for delimiter, token in anchored.items():
+        if token in marks:
+            before = delimiter.index(token)
+            places = (at - before for at in marks[token] if at >= before)
+            marks[delimiter] = [at for at in places if placement.text.startswith(delimiter, at)]
+    return replace(placement, marks=marks)
 
 
 def _byte_alphabet() -> dict[str, int]:

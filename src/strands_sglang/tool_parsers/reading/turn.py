@@ -25,19 +25,38 @@ from strands_sglang.tool_parsers.result import ParsedTurn, Piece, PieceKind, Too
 class Reasoning:
     """The marks of reasoning, and what the template prints around them.
 
+    Framing of newlines is taken as far as it is there; other framing is taken whole or not at all.
+
     Attributes:
         open: The opening mark.
         close: The closing mark.
-        after_open: Framing after the opening mark; as much of it as is there is taken.
+        before_open: Framing before the opening mark.
+        after_open: Framing after the opening mark.
         before_close: Framing before the closing mark.
         after_close: Framing after the closing mark.
     """
 
     open: str = "<think>"
     close: str = "</think>"
+    before_open: str = ""
     after_open: str = "\n"
     before_close: str = "\n"
     after_close: str = "\n\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """A mark outside calls and reasoning that is framing, such as a tag around the answer.
+
+    Attributes:
+        mark: The mark.
+        before: Framing before it.
+        after: Framing after it.
+    """
+
+    mark: str
+    before: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +90,17 @@ class Layout:
     Attributes:
         find_call: Where the next call opener begins at or after a place, or -1.
         read_call: The block that begins at a call opener.
-        reasoning: The marks of reasoning, or None.
-        before_call: Framing before a call; as much of its end as is there is taken.
+        reasoning: The marks of reasoning; several where the format has several.
+        frames: Marks that are framing.
+        before_call: Framing before a call.
         made_up_id: Makes the id of the nth call of a turn whose format has none; given a prefix and n.
         keeps_native_id: Whether a usable native id is also the id.
     """
 
     find_call: Callable[[Source, int], int]
     read_call: Callable[[Source, int], Block]
-    reasoning: Reasoning | None
+    reasoning: tuple[Reasoning, ...]
+    frames: tuple[Frame, ...]
     before_call: str
     made_up_id: Callable[[str, int], str]
     keeps_native_id: bool
@@ -89,102 +110,53 @@ def read_turn(source: Source, layout: Layout, *, reasoning_open: bool, id_prefix
     """Take a turn apart."""
     walk = _Walk(source, layout)
     walk.run(reasoning_open)
-    return walk.result(id_prefix)
+    return walk.parts.result(id_prefix, layout)
 
 
-class _Walk:
-    """The state of one walk: how far it is, and what it has found."""
+class TurnParts:
+    """The pieces and attempts of one turn as they are found, in order."""
 
-    def __init__(self, source: Source, layout: Layout) -> None:
+    def __init__(self, source: Source) -> None:
+        """Create the parts of a turn that is still to be read."""
         self.source = source
-        self.layout = layout
-        self.pieces: list[Piece] = []
+        self.pieces: list[tuple[PieceKind, int, int]] = []
         self.attempts: list[Attempt] = []
-        self.reasoned = False
 
-    def run(self, reasoning_open: bool) -> None:
-        marks = self.layout.reasoning
-        place = self._reasoning(0, self.source.find(marks.close, 0) if marks else -1) if reasoning_open else 0
-        while place < self.source.end:
-            place = self._step(place)
+    def add(self, kind: PieceKind, start: int, end: int) -> None:
+        """Add a piece; an empty one only says that there is such a part, as an empty reasoning."""
+        if end > start or kind is PieceKind.REASONING:
+            self.pieces.append((kind, start, end))
 
-    def _step(self, place: int) -> int:
-        source, marks = self.source, self.layout.reasoning
-        call = self.layout.find_call(source, place)
-        opens = source.find(marks.open, place) if marks else -1
-        closes = source.find(marks.close, place) if marks and not self.reasoned else -1
-        first = min((at for at in (call, opens, closes) if at >= 0), default=source.end)
-        if marks and first == closes:
-            # What stood before it was reasoning all along.
-            self.pieces.clear()
-            self.attempts.clear()
-            return self._reasoning(0, closes)
-        if first == call:
-            ends = max(place, _shared_end(source.text, call, self.layout.before_call))
-            self._add(PieceKind.CONTENT, place, ends)
-            self._add(PieceKind.FRAMING, ends, call)
-            return self._block(self.layout.read_call(source, call), call)
-        self._add(PieceKind.CONTENT, place, first)
-        if marks and first == opens:
-            inside = _shared_start(source.text, first + len(marks.open), marks.after_open)
-            self._add(PieceKind.FRAMING, first, inside)
-            return self._reasoning(inside, source.find(marks.close, first + len(marks.open)))
-        return source.end
-
-    def _reasoning(self, inside: int, closes: int) -> int:
-        """Take the reasoning whose text begins at `inside` and closes at `closes`; returns where it ends."""
-        marks = self.layout.reasoning
-        self.reasoned = True
-        if closes < 0 or marks is None:
-            return self._open_reasoning(inside)
-        text = self.source.text
-        ends = max(inside, _shared_end(text, closes, marks.before_close))
-        after = _shared_start(text, closes + len(marks.close), marks.after_close)
-        self._add(PieceKind.REASONING, inside, ends, keep_empty=True)
-        self._add(PieceKind.FRAMING, ends, after)
-        return after
-
-    def _open_reasoning(self, place: int) -> int:
-        """Take reasoning that never closes, and the attempts in it."""
-        source = self.source
-        self._add(PieceKind.REASONING, place, place, keep_empty=True)
-        while place < source.end:
-            call = self.layout.find_call(source, place)
-            if call < 0:
-                break
-            self._add(PieceKind.REASONING, place, call)
-            block = self.layout.read_call(source, call)
-            place = self._block(block, call, in_reasoning=True)
-        self._add(PieceKind.REASONING, place, source.end)
-        return source.end
-
-    def _block(self, block: Block, place: int, in_reasoning: bool = False) -> int:
+    def add_block(self, block: Block, start: int, *, in_reasoning: bool = False) -> int:
+        """Add a block that begins at `start`, what lies between its attempts as framing; returns its end."""
         for attempt in block.attempts:
-            self._add(PieceKind.FRAMING, place, attempt.start)
-            self._add(PieceKind.CALL, attempt.start, attempt.end)
+            self.add(PieceKind.FRAMING, start, attempt.start)
+            self.add(PieceKind.CALL, attempt.start, attempt.end)
             self.attempts.append(_in_reasoning(attempt) if in_reasoning else attempt)
-            place = attempt.end
-        self._add(PieceKind.FRAMING, place, block.end)
+            start = attempt.end
+        self.add(PieceKind.FRAMING, start, block.end)
         return block.end
 
-    def _add(self, kind: PieceKind, start: int, end: int, keep_empty: bool = False) -> None:
-        if end > start or keep_empty:
-            self.pieces.append(Piece(kind=kind, start=start, end=end))
+    def clear(self) -> None:
+        """Forget everything found."""
+        self.pieces.clear()
+        self.attempts.clear()
 
-    def result(self, id_prefix: str | None) -> ParsedTurn:
+    def result(self, id_prefix: str | None, layout: Layout) -> ParsedTurn:
+        """Return the turn."""
         text = self.source.text
-        reasoning = [text[p.start : p.end] for p in self.pieces if p.kind is PieceKind.REASONING]
-        content = [text[p.start : p.end] for p in self.pieces if p.kind is PieceKind.CONTENT]
+        reasoning = [text[start:end] for kind, start, end in self.pieces if kind is PieceKind.REASONING]
+        content = [text[start:end] for kind, start, end in self.pieces if kind is PieceKind.CONTENT]
         return ParsedTurn(
             reasoning="".join(reasoning) if reasoning else None,
             content="".join(content),
-            calls=tuple(self._results(id_prefix)),
-            pieces=tuple(p for p in self.pieces if p.end > p.start),
+            calls=tuple(self._results(id_prefix, layout)),
+            pieces=tuple(Piece(kind=kind, start=start, end=end) for kind, start, end in self.pieces if end > start),
             text=text,
         )
 
-    def _results(self, id_prefix: str | None) -> list[ToolParseResult]:
-        source, layout = self.source, self.layout
+    def _results(self, id_prefix: str | None, layout: Layout) -> list[ToolParseResult]:
+        source = self.source
         prefix = f"call_{_digest(source.text)}" if id_prefix is None and self.attempts else id_prefix or ""
         results: list[ToolParseResult] = []
         used: set[str] = set()
@@ -208,6 +180,85 @@ class _Walk:
         return results
 
 
+class _Walk:
+    """The walk over the turn of a format with reasoning marks and call openers."""
+
+    def __init__(self, source: Source, layout: Layout) -> None:
+        self.source = source
+        self.layout = layout
+        self.parts = TurnParts(source)
+        self.reasoned = False
+        self.opens = tuple(marks.open for marks in layout.reasoning)
+        self.closes = tuple(marks.close for marks in layout.reasoning)
+        self.frames = tuple(frame.mark for frame in layout.frames)
+
+    def run(self, reasoning_open: bool) -> None:
+        """Walk the whole text."""
+        place = self._reasoning(0, *self.source.find_first(self.closes, 0)) if reasoning_open else 0
+        while place < self.source.end:
+            place = self._step(place)
+
+    def _step(self, place: int) -> int:
+        source, layout = self.source, self.layout
+        call = layout.find_call(source, place)
+        opens, open_mark = source.find_first(self.opens, place)
+        closes, close_mark = (-1, "") if self.reasoned else source.find_first(self.closes, place)
+        frames, frame_mark = source.find_first(self.frames, place)
+        first = min((at for at in (call, opens, closes, frames) if at >= 0), default=source.end)
+        if first == closes:
+            # What stood before it was reasoning all along.
+            self.parts.clear()
+            return self._reasoning(0, closes, close_mark)
+        if first == call:
+            self._content(place, call, layout.before_call)
+            return self.parts.add_block(layout.read_call(source, call), call)
+        if first == opens:
+            marks = layout.reasoning[self.opens.index(open_mark)]
+            after = first + len(open_mark)
+            inside = shared_start(source.text, after, marks.after_open)
+            self._content(place, first, marks.before_open)
+            self.parts.add(PieceKind.FRAMING, first, inside)
+            return self._reasoning(inside, source.find(marks.close, after), marks.close)
+        if first == frames:
+            frame = layout.frames[self.frames.index(frame_mark)]
+            self._content(place, first, frame.before)
+            after = shared_start(source.text, first + len(frame_mark), frame.after)
+            self.parts.add(PieceKind.FRAMING, first, after)
+            return after
+        self.parts.add(PieceKind.CONTENT, place, source.end)
+        return source.end
+
+    def _content(self, start: int, end: int, framing: str) -> None:
+        """Take the content before a mark at `end`, and the framing between them."""
+        content_end = max(start, shared_end(self.source.text, end, framing))
+        self.parts.add(PieceKind.CONTENT, start, content_end)
+        self.parts.add(PieceKind.FRAMING, content_end, end)
+
+    def _reasoning(self, inside: int, closes: int, close_mark: str) -> int:
+        """Take the reasoning whose text begins at `inside` and closes at `closes`; returns where it ends."""
+        self.reasoned = True
+        if closes < 0:
+            return self._open_reasoning(inside)
+        text = self.source.text
+        marks = self.layout.reasoning[self.closes.index(close_mark)]
+        ends = max(inside, shared_end(text, closes, marks.before_close))
+        after = shared_start(text, closes + len(close_mark), marks.after_close)
+        self.parts.add(PieceKind.REASONING, inside, ends)
+        self.parts.add(PieceKind.FRAMING, ends, after)
+        return after
+
+    def _open_reasoning(self, place: int) -> int:
+        """Take reasoning that never closes, and the attempts in it."""
+        source, parts = self.source, self.parts
+        while True:
+            call = self.layout.find_call(source, place)
+            if call < 0:
+                parts.add(PieceKind.REASONING, place, source.end)
+                return source.end
+            parts.add(PieceKind.REASONING, place, call)
+            place = parts.add_block(self.layout.read_call(source, call), call, in_reasoning=True)
+
+
 def _in_reasoning(attempt: Attempt) -> Attempt:
     also = f"; besides, {attempt.reason}" if attempt.reason else ""
     return Attempt(
@@ -224,7 +275,7 @@ def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
-def _shared_start(text: str, place: int, framing: str) -> int:
+def shared_start(text: str, place: int, framing: str) -> int:
     """Return the place after the framing at `place`; of newlines, as many as are there."""
     if framing.strip("\n"):
         return place + len(framing) if text.startswith(framing, place) else place
@@ -234,7 +285,7 @@ def _shared_start(text: str, place: int, framing: str) -> int:
     return place
 
 
-def _shared_end(text: str, place: int, framing: str) -> int:
+def shared_end(text: str, place: int, framing: str) -> int:
     """Return the place before the framing that ends at `place`; of newlines, as many as are there."""
     if framing.strip("\n"):
         return place - len(framing) if text.endswith(framing, 0, place) else place
