@@ -5,7 +5,8 @@ SGLangError
 │   └── UnknownNameError (KeyError)               a name that a registry does not hold
 ├── SGLangClientError                             anything between this process and the server
 │   ├── SGLangConnectionError (ConnectionError)   no answer: refused, reset, DNS, TLS
-│   │   └── SGLangTimeoutError (TimeoutError)     no answer within the deadline
+│   │   ├── SGLangTimeoutError (TimeoutError)     no answer within the deadline
+│   │   └── SGLangIncompleteAnswerError           the connection broke in the middle of an answer
 │   ├── SGLangDecodingError (ValueError)          an answer that is not what `/generate` gives
 │   ├── SGLangGenerationError (RuntimeError)      the server answered, but the generation failed (NaN)
 │   ├── SGLangAbortedError (RuntimeError)         the generation was aborted; carries its partial reply
@@ -143,6 +144,10 @@ class SGLangConnectionError(SGLangClientError, ConnectionError):
 
 class SGLangTimeoutError(SGLangConnectionError, TimeoutError):
     """No answer came within the deadline."""
+
+
+class SGLangIncompleteAnswerError(SGLangConnectionError):
+    """The connection broke in the middle of an answer; what was generated is lost, and may be generated again."""
 
 
 class SGLangDecodingError(SGLangClientError, ValueError):

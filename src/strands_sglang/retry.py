@@ -17,6 +17,7 @@ from .errors import (
     SGLangConfigError,
     SGLangConnectionError,
     SGLangHTTPError,
+    SGLangIncompleteAnswerError,
     SGLangServerError,
 )
 
@@ -32,8 +33,8 @@ class RetryPolicy:
         base_delay: Seconds before the first retry; doubled for each further one.
         max_delay: Upper limit of a delay, also of one that the server asks for with `Retry-After`.
         jitter: Share of a delay that is drawn at random, 0 to 1, so that many callers do not come back at once.
-        max_server_errors: Retries at most after a server error (500): a request that crashes a server should not be
-            fed to it for ever.
+        max_costly: Retries at most after a server error (500) or an answer that broke off: a request that crashes a
+            server should not be fed to it for ever, nor a long generation be made again and again.
         max_first_contacts: Retries at most while a server has never answered at all: its address may be wrong.
     """
 
@@ -41,12 +42,12 @@ class RetryPolicy:
     base_delay: float = 0.5
     max_delay: float = 15.0
     jitter: float = 0.5
-    max_server_errors: int = 3
+    max_costly: int = 3
     max_first_contacts: int = 3
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be meant."""
-        for name in ("max_retries", "base_delay", "max_delay", "max_server_errors", "max_first_contacts"):
+        for name in ("max_retries", "base_delay", "max_delay", "max_costly", "max_first_contacts"):
             if getattr(self, name) < 0:
                 raise SGLangConfigError(f"RetryPolicy: {name} must be 0 or more, got {getattr(self, name)}")
         if not 0 <= self.jitter <= 1:
@@ -71,7 +72,7 @@ class RetryPolicy:
         last = failures[-1]
         if not last.retryable or len(failures) > self.max_retries:
             return None
-        if _is_server_error(last) and sum(map(_is_server_error, failures)) > self.max_server_errors:
+        if _is_costly(last) and sum(map(_is_costly, failures)) > self.max_costly:
             return None
         if not contacted and isinstance(last, SGLangConnectionError) and len(failures) > self.max_first_contacts:
             return None
@@ -87,5 +88,7 @@ class RetryPolicy:
         return delay * (1 - self.jitter * chance)
 
 
-def _is_server_error(failure: SGLangClientError) -> bool:
-    return isinstance(failure, SGLangServerError) and failure.status not in _BUSY_STATUSES
+def _is_costly(failure: SGLangClientError) -> bool:
+    if isinstance(failure, SGLangServerError):
+        return failure.status not in _BUSY_STATUSES
+    return isinstance(failure, SGLangIncompleteAnswerError)

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from strands_sglang.errors import (
     SGLangClientError,
     SGLangConnectionError,
     SGLangDecodingError,
+    SGLangHTTPError,
     SGLangTimeoutError,
 )
 from strands_sglang.retry import RetryPolicy
@@ -38,8 +39,9 @@ from strands_sglang.wire import (
 
 from .failures import error_from_answer, typed_error
 from .gate import Gate
-from .pool import Answer, Pool
+from .pool import Answer, Pool, read_parts, read_whole
 from .servers import Server, Servers, conversation_key, new_rid
+from .streams import EventReader, StreamAssembly, StreamDelta
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +49,11 @@ ROUTING_HEADER = "x-smg-routing-key"
 _ABORT_SECONDS = 1.0  # how long a cancelled task waits for its abort to be taken
 _QUEUED_ABORT_DELAY = 0.05  # doubled for each abort in a row that brought no token
 _QUEUED_ABORT_MAX_DELAY = 5.0
+_EVENTS = "text/event-stream"
 _LEFT_RUNNING = frozenset({408, 502, 504})  # a gateway gave up; the engine behind it may not have
+
+
+OnDelta = Callable[[StreamDelta], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +92,9 @@ class Calls:
     in_flight: dict[str, _Call] = field(default_factory=dict)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
-    async def send(self, request: GenerateRequest) -> GenerateReply:
+    async def send(self, request: GenerateRequest, on_delta: OnDelta | None) -> GenerateReply:
         """Send a request until it is answered; see `SGLangClient.send`."""
-        return await _Call(self, request).run()
+        return await _Call(self, request, on_delta).run()
 
     def matching(self, rid: str | None, conversation_id: str | None) -> list[tuple[Server, str]]:
         """Mark the attempts that a caller wants ended, and return where they run; all of them without a filter."""
@@ -112,10 +118,10 @@ class Calls:
 class _Call:
     """The state of one call."""
 
-    def __init__(self, calls: Calls, request: GenerateRequest) -> None:
-        self.calls, self.options = calls, calls.options
+    def __init__(self, calls: Calls, request: GenerateRequest, on_delta: OnDelta | None) -> None:
+        self.calls, self.options, self.on_delta = calls, calls.options, on_delta
         # Encoded once, however many attempts there will be.
-        self.request = replace(request, input_ids=request.prompt)
+        self.request = request.encoded()
         self.key = conversation_key(request.conversation_id)
         self.headers = dict(calls.options.headers)
         if request.conversation_id is not None:
@@ -158,26 +164,57 @@ class _Call:
     async def attempt(self, request: GenerateRequest) -> GenerateReply:
         server = self.server = self.calls.servers.choose(self.key)
         rid = new_rid(self.key)
-        body = request.body(rid=rid)
+        body = request.body(rid=rid, stream=self.on_delta is not None)
         self.calls.in_flight[rid] = self
         try:
             async with asyncio.timeout(self.remaining()):
-                answer = await self.calls.pool.send("POST", server.url("/generate"), headers=self.headers, body=body)
+                return await self.exchange(server, request, rid, body)
         except SGLangConnectionError as error:
             self.no_answer(server, rid, error)
+            raise
+        except SGLangClientError as error:
+            if getattr(error, "status", None) in _LEFT_RUNNING:
+                self.calls.abort_later(server, rid)
             raise
         except TimeoutError:
             self.calls.abort_later(server, rid)
             raise self.out_of_time(server, rid) from None
-        except asyncio.CancelledError:
+        except BaseException:
+            # Cancelled, or the receiver of the deltas failed: nobody wants the rest.
             await asyncio.wait({self.calls.abort_later(server, rid)}, timeout=_ABORT_SECONDS)
             raise
         finally:
             del self.calls.in_flight[rid]
-        server.answered()
-        if answer.status in _LEFT_RUNNING:
-            self.calls.abort_later(server, rid)
-        return read_answer(answer, request, rid=rid, url=server.url("/generate"))
+
+    async def exchange(self, server: Server, request: GenerateRequest, rid: str, body: bytes) -> GenerateReply:
+        """Send one attempt and read its answer."""
+        url = server.url("/generate")
+        if self.on_delta is None:
+            answer = await self.calls.pool.send("POST", url, headers=self.headers, body=body)
+            server.answered()
+            return read_answer(answer, request, rid=rid, url=url)
+        async with self.calls.pool.open("POST", url, headers=self.headers, body=body) as response:
+            server.answered()
+            if response.status_code != 200 or not response.headers.get("content-type", "").startswith(_EVENTS):
+                answer = Answer(response.status_code, response.headers, await read_whole(response, url))
+                return read_answer(answer, request, rid=rid, url=url)
+            return await self.follow(StreamAssembly(request, rid=rid, url=url), read_parts(response, url))
+
+    async def follow(self, assembly: StreamAssembly, parts: AsyncIterator[bytes]) -> GenerateReply:
+        """Read a stream to its end; what a broken one brought is kept, since its receiver has seen it."""
+        events = EventReader()
+        try:
+            async for part in parts:
+                for payload in events.feed(part):
+                    delta = assembly.feed(payload)
+                    if delta is not None and self.on_delta is not None:
+                        self.on_delta(delta)
+            return check_status(assembly.reply())
+        except (SGLangConnectionError, SGLangHTTPError):
+            partial = assembly.partial()
+            if partial is not None:
+                self.partial = self.joined(partial)
+            raise
 
     def no_answer(self, server: Server, rid: str, error: SGLangConnectionError) -> None:
         error.rid = rid
@@ -198,6 +235,8 @@ class _Call:
         )
         if delay is None:
             raise self.final(error)
+        if isinstance(error, SGLangConnectionError) and self.calls.servers.another_than(server):
+            delay = 0.0
         logger.debug("rid=<%s>, attempt=<%d>, delay=<%.2f> | retrying: %s", error.rid, len(self.failures), delay, error)
         await asyncio.sleep(delay)
 

@@ -9,8 +9,9 @@ It never changes a request's meaning and never returns a reply that was not vali
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
-from collections.abc import Awaitable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Generator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -22,11 +23,15 @@ from strands_sglang.errors import SGLangClientError, SGLangConfigError, SGLangDe
 from strands_sglang.retry import RetryPolicy
 from strands_sglang.wire import GenerateReply, GenerateRequest
 
-from .calls import CallOptions, Calls
+from .calls import CallOptions, Calls, OnDelta
 from .control import Control, PauseMode
 from .gate import Gate
 from .pool import Pool, PoolOptions
+from .routers import ServerKind, dropped_fields, may_be_dropped
 from .servers import Servers
+from .streams import StreamDelta
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_MAX_CONNECTIONS = 1000
 _CONTROL_CONNECTIONS = 32
@@ -114,21 +119,49 @@ class SGLangClient:
         )
         self._calls = Calls(self._pool, self._servers, self._gate, options, self._control.abort)
         self._is_multimodal: bool | None = None
+        self._warned: set[tuple[str, str]] = set()
 
     # --- generation --------------------------------------------------------------------------------------
 
-    async def send(self, request: GenerateRequest) -> GenerateReply:
+    async def send(self, request: GenerateRequest, *, on_delta: OnDelta | None = None) -> GenerateReply:
         """Generate, with retries and resumptions, until there is one finished reply.
 
         Cancelling the task ends the generation on the server.
+
+        Args:
+            request: What to generate from.
+            on_delta: Called with each piece as it is sampled; the request is streamed then. The reply is the same.
 
         Raises:
             SGLangClientError: One of its kinds, once nothing more can be tried.
             SGLangConfigError: The request cannot be sent at all.
         """
+        request = request.encoded()
         if self.vocab_size is not None and (highest := request.prompt.highest) >= self.vocab_size:
             raise SGLangConfigError(f"input_ids holds {highest}, but the vocabulary has {self.vocab_size} ids")
-        return await self._calls.send(request)
+        if may_be_dropped(request):
+            await self._warn_of_routers(request)
+        return await self._calls.send(request, on_delta)
+
+    async def stream(self, request: GenerateRequest) -> AsyncGenerator[StreamDelta | GenerateReply, None]:
+        """Generate, yielding each piece as it is sampled and the whole reply at the end.
+
+        Leaving early ends the generation on the server.
+
+        Raises:
+            SGLangClientError: See `send`.
+        """
+        deltas: asyncio.Queue[StreamDelta | None] = asyncio.Queue()
+        task = asyncio.create_task(self.send(request, on_delta=deltas.put_nowait))
+        task.add_done_callback(lambda _: deltas.put_nowait(None))
+        try:
+            while (delta := await deltas.get()) is not None:
+                yield delta
+            yield await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
 
     async def generate(self, input_ids: Sequence[int], **request: Any) -> dict[str, Any]:
         """Generate and return the reply's body as SGLang wrote it, validated.
@@ -192,6 +225,11 @@ class SGLangClient:
             self._is_multimodal = said if isinstance(said, bool) else None
         return self._is_multimodal
 
+    async def server_kinds(self) -> dict[str, ServerKind]:
+        """Return what stands behind each address: an engine, or which router."""
+        kinds = await asyncio.gather(*(self._control.kind(server) for server in self._servers.all))
+        return dict(zip(self.base_urls, kinds, strict=True))
+
     async def loads(self) -> list[dict[str, Any]]:
         """Return the load of every server (SGLang 0.5.9 and newer)."""
         return await self._control.question_each("/v1/loads")
@@ -251,6 +289,15 @@ class SGLangClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def _warn_of_routers(self, request: GenerateRequest) -> None:
+        for url, kind in (await self.server_kinds()).items():
+            for name in sorted(dropped_fields(kind, request)):
+                if (url, name) not in self._warned:
+                    self._warned.add((url, name))
+                    logger.warning(
+                        "url=<%s>, field=<%s> | %s drops this field: the engine never sees it", url, name, kind
+                    )
 
     def __repr__(self) -> str:
         return f"SGLangClient({', '.join(map(repr, self.base_urls))})"

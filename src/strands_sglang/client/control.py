@@ -26,6 +26,7 @@ from strands_sglang.errors import (
 
 from .failures import error_from_answer
 from .pool import Answer, Pool
+from .routers import ServerKind
 from .servers import Server, Servers
 
 logger = logging.getLogger(__name__)
@@ -90,6 +91,25 @@ class Control:
             if isinstance(outcome, BaseException):
                 raise outcome
         return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+    async def kind(self, server: Server) -> ServerKind:
+        """Find out what a server is; remembered once it is known.
+
+        `/workers` exists on routers only, and costs an engine nothing.
+        """
+        if server.kind is ServerKind.UNKNOWN:
+            try:
+                workers = await self._get(server, "/workers")
+                if workers.status == 404:
+                    server.kind = ServerKind.ENGINE
+                elif workers.status == 200:
+                    # Only the newer one names its own errors.
+                    missing = await self._get(server, "/model_info")
+                    named = "x-smg-error-code" in missing.headers or b"unknown_url" in missing.body
+                    server.kind = ServerKind.SMG if named else ServerKind.SGLANG_ROUTER
+            except SGLangConnectionError as error:
+                logger.debug("url=<%s> | what it is cannot be asked: %s", server.base_url, error)
+        return server.kind
 
     async def abort(self, server: Server, rid: str) -> None:
         """End a request on a server, best effort: it never raises."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ipaddress
 import ssl
 import threading
@@ -26,7 +27,7 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-from strands_sglang.errors import SGLangConnectionError, SGLangTimeoutError
+from strands_sglang.errors import SGLangConnectionError, SGLangIncompleteAnswerError, SGLangTimeoutError
 
 KEEPALIVE_SECONDS = 3.0
 """Less than the 5 s after which an SGLang server closes an idle connection; its own router uses 3 s too."""
@@ -77,27 +78,32 @@ class Pool:
             SGLangConnectionError: No answer, or only a part of one.
             SGLangTimeoutError: The connection did not come up in time.
         """
-        async with self.open(method, url, headers=headers, body=body) as response:
-            try:
-                content = await response.aread()
-            except _TRANSPORT_ERRORS as error:
-                raise _connection_error(error, url, "closed the connection in the middle of its answer") from error
-            return Answer(response.status_code, response.headers, content)
+        response = await self._request(method, url, headers, body)
+        try:
+            return Answer(response.status_code, response.headers, await read_whole(response, url))
+        finally:
+            await response.aclose()
 
     @contextlib.asynccontextmanager
     async def open(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> AsyncIterator[httpx.Response]:
         """Send one request; the body of its answer is still to be read."""
-        request = httpx.Request(method, url, headers=headers, content=body, extensions={"timeout": self._timeout})
-        try:
-            response = await self._transport(url).handle_async_request(request)
-        except _TRANSPORT_ERRORS as error:
-            raise _connection_error(error, url, "closed the connection without an answer") from error
+        response = await self._request(method, url, headers, body)
         try:
             yield response
         finally:
             await response.aclose()
+
+    async def _request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> httpx.Response:
+        request = httpx.Request(
+            method, _parsed(url), headers=headers, content=body, extensions={"timeout": self._timeout}
+        )
+        try:
+            # Straight to the transport: redirects, cookies and authentication flows of a client are not wanted here.
+            return await self._transport(url).handle_async_request(request)
+        except _TRANSPORT_ERRORS as error:
+            raise _connection_error(error, url) from error
 
     async def aclose(self) -> None:
         """Close the connections of every loop."""
@@ -202,7 +208,34 @@ def is_loopback(host: str) -> bool:
 _TRANSPORT_ERRORS = (httpx.TransportError, aiohttp.ClientError, OSError)
 
 
-def _connection_error(error: Exception, url: str, closed: str) -> SGLangConnectionError:
+_parsed = functools.lru_cache(maxsize=1024)(httpx.URL)
+
+
+async def read_whole(response: httpx.Response, url: str) -> bytes:
+    """Return the body of an answer."""
+    try:
+        if "content-encoding" not in response.headers and isinstance(response.stream, httpx.AsyncByteStream):
+            return b"".join([part async for part in response.stream])
+        return await response.aread()
+    except _TRANSPORT_ERRORS as error:
+        raise _incomplete(error, url) from error
+
+
+async def read_parts(response: httpx.Response, url: str) -> AsyncIterator[bytes]:
+    """Yield the body of an answer as it comes."""
+    try:
+        async for part in response.aiter_bytes():
+            yield part
+    except _TRANSPORT_ERRORS as error:
+        raise _incomplete(error, url) from error
+
+
+def _incomplete(error: Exception, url: str) -> SGLangIncompleteAnswerError:
+    words = str(error) or type(error).__name__
+    return SGLangIncompleteAnswerError(f"{url} closed the connection in the middle of its answer: {words}", url=url)
+
+
+def _connection_error(error: Exception, url: str) -> SGLangConnectionError:
     cause = error.__cause__ if isinstance(error, httpx.TransportError) and error.__cause__ else error
     words = str(cause) or type(cause).__name__
     if isinstance(cause, aiohttp.ServerTimeoutError) or (
@@ -216,4 +249,4 @@ def _connection_error(error: Exception, url: str, closed: str) -> SGLangConnecti
             hint="is the server running, and is this its address? "
             "For example: python -m sglang.launch_server --model-path MODEL --port 30000",
         )
-    return SGLangConnectionError(f"{url} {closed}: {words}", url=url)
+    return SGLangConnectionError(f"{url} closed the connection without an answer: {words}", url=url)

@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 
 from strands_sglang.errors import SGLangConfigError
 
+from .routers import ServerKind
+
 RID_LENGTH = 54
 
 _HEX_KEY = re.compile(r"[0-9a-f]{32}")
@@ -49,6 +51,7 @@ class Server:
         base_url: The address without a trailing slash.
         contacted: Whether it has ever answered anything.
         in_outage: Whether its last attempt got no answer; a warning was logged when this began.
+        kind: What it is, once that was asked and answered.
     """
 
     def __init__(self, base_url: str) -> None:
@@ -66,6 +69,7 @@ class Server:
         self.base_url = base_url.rstrip("/")
         self.contacted = False
         self.in_outage = False
+        self.kind = ServerKind.UNKNOWN
         self._pass_over_until = 0.0
 
     def url(self, path: str) -> str:
@@ -114,6 +118,11 @@ class Servers:
         ranked = sorted(self.all, key=lambda server: _weight(key, server.base_url), reverse=True)
         now = self.clock()
         return next((server for server in ranked if not server.is_passed_over(now)), ranked[0])
+
+    def another_than(self, server: Server | None) -> bool:
+        """Whether there is another server that is not passed over now."""
+        now = self.clock()
+        return any(other is not server and not other.is_passed_over(now) for other in self.all)
 
 
 def _weight(key: str, base_url: str) -> bytes:

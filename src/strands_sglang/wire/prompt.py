@@ -24,16 +24,15 @@ class PromptIds(Sequence[int]):
 
     Attributes:
         json: The chunks of the JSON array, without its brackets; joined they are the encoding of all ids.
-        highest: The highest id, or -1 when there is none.
     """
 
-    __slots__ = ("_ids", "highest", "json")
+    __slots__ = ("_highest", "_ids", "json")
 
     def __init__(self, ids: Iterable[int] = ()) -> None:
         """Encode `ids`."""
         self._ids: list[int] = list(ids)
         self.json: tuple[bytes, ...] = (_encode(self._ids),) if self._ids else ()
-        self.highest: int = max(self._ids, default=-1)
+        self._highest: int | None = None  # computed when first asked for
 
     def extended(self, ids: Iterable[int]) -> PromptIds:
         """Return these ids followed by `ids`; only `ids` are encoded."""
@@ -43,8 +42,15 @@ class PromptIds(Sequence[int]):
         longer = object.__new__(PromptIds)
         longer.json = (*self.json, b"," + _encode(new)) if self.json else (_encode(new),)
         longer._ids = self._ids + new
-        longer.highest = max(self.highest, max(new))
+        longer._highest = None if self._highest is None else max(self._highest, *new)
         return longer
+
+    @property
+    def highest(self) -> int:
+        """The highest id, or -1 when there is none."""
+        if self._highest is None:
+            self._highest = max(self._ids, default=-1)
+        return self._highest
 
     @overload
     def __getitem__(self, index: int) -> int: ...

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any, NoReturn
 
 from strands_sglang.errors import SGLangDecodingError, SGLangGenerationError
@@ -19,6 +20,7 @@ from strands_sglang.errors import SGLangDecodingError, SGLangGenerationError
 from .request import GenerateRequest
 
 _NAN = "NaN happened"
+_VALUE, _OWNER = itemgetter(0), itemgetter(1)  # of a [log-probability, id, text]
 
 
 class FinishType(StrEnum):
@@ -222,8 +224,8 @@ class _Reading:
             )
         entries: list[Any] = self.take(self.meta, key, list)
         try:
-            values = [entry[0] for entry in entries]
-            owners = [entry[1] for entry in entries]
+            values = list(map(_VALUE, entries))
+            owners = list(map(_OWNER, entries))
         except (TypeError, IndexError, KeyError):
             self.fail(f"meta_info.{key} holds an entry that is not [log-probability, id, text]")
         kinds = set(map(type, values))

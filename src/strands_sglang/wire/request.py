@@ -10,7 +10,7 @@ It carries no request id and no stream flag: those belong to an attempt, and the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -104,6 +104,10 @@ class GenerateRequest:
     def prompt(self) -> PromptIds:
         """The prompt with its JSON; encodes `input_ids` unless they are a `PromptIds` already."""
         return self.input_ids if isinstance(self.input_ids, PromptIds) else PromptIds(self.input_ids)
+
+    def encoded(self) -> GenerateRequest:
+        """Return this request with its prompt encoded, so that every attempt can use the encoding."""
+        return self if isinstance(self.input_ids, PromptIds) else replace(self, input_ids=self.prompt)
 
     def payload(self) -> dict[str, Any]:
         """Return the body as a plain dict, without request id and stream flag."""
