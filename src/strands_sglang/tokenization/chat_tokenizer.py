@@ -13,13 +13,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from strands_sglang.errors import TemplateNotExactError
+from strands_sglang.errors import ChatTemplateError
 
+from .ending import TurnEnding
 from .guard import ControlTokens, Disguise, Guard
+from .reasoning import ReasoningMarks
+from .stand_in import Message, Tools, stand_in_context
 from .suffix import Suffix, SuffixSource
 from .template import ChatTemplate
 from .turn import PromptTokens, SampledTurn
-from .vocabulary import ControlToken, Vocabulary
+from .vocabulary import Vocabulary
+
+_PROMPT_TAIL = 64
 
 
 class ChatTokenizer:
@@ -55,16 +60,22 @@ class ChatTokenizer:
             chat_template or getattr(tokenizer, "chat_template", None), name=self._vocabulary.name, variables=variables
         )
         self._guard = Guard(self._vocabulary, control_tokens)
-        self._suffixes = SuffixSource(self._template, self._vocabulary)
+        self._marks = ReasoningMarks(self._template, self._vocabulary)
+        self._suffixes = SuffixSource(self._template, self._vocabulary, self._marks)
+        self._ending = TurnEnding(self._vocabulary, self._marks)
 
     @property
     def name(self) -> str:
         """Name or path of the tokenizer."""
         return self._vocabulary.name
 
-    def first(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None
-    ) -> PromptTokens:
+    @property
+    def stop_token_ids(self) -> tuple[int, ...]:
+        """The ids a model of this template stops on: its end-of-sequence token and what the template ends turns by."""
+        eos = [self._vocabulary.eos] if self._vocabulary.eos else []
+        return tuple(dict.fromkeys(token.id for token in [*eos, *self._suffixes.turn_ends.stops]))
+
+    def first(self, messages: Sequence[Message], tools: Tools | None = None) -> PromptTokens:
         """Return the ids of a whole conversation, with the generation prompt at the end.
 
         Args:
@@ -77,10 +88,10 @@ class ChatTokenizer:
 
     def bridge(
         self,
-        context: Sequence[Mapping[str, Any]],
+        context: Sequence[Message],
         turn: SampledTurn,
-        new_messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        new_messages: Sequence[Message],
+        tools: Tools | None = None,
     ) -> PromptTokens:
         """Return the ids that follow a sampled turn up to the next one.
 
@@ -90,51 +101,65 @@ class ChatTokenizer:
             new_messages: The messages after it.
             tools: The tools in function form; the same as in the prompt of the turn.
         """
+        try:
+            stood_in = self._bridge(stand_in_context(context), turn, new_messages, tools)
+        except ChatTemplateError:
+            stood_in = None
+        if stood_in is not None:
+            return stood_in
+        # The template looks at more of the history than the stand-in holds: show it all.
+        whole = self._bridge(context, turn, new_messages, tools, checked=False)
+        assert whole is not None
+        return whole
+
+    def _bridge(
+        self,
+        before: Sequence[Message],
+        turn: SampledTurn,
+        new_messages: Sequence[Message],
+        tools: Tools | None,
+        *,
+        checked: bool = True,
+    ) -> PromptTokens | None:
+        """Return the bridge, or None where `checked` and the turn's prompt does not end as that of `before` does."""
         covered, disguise = self._guard.disguise(
-            new_messages=list(new_messages), tools=list(tools or ()), context=list(context), turn=dict(turn.message)
+            new_messages=list(new_messages),
+            before=list(before),
+            calls=list(turn.message.get("tool_calls") or ()),
+            tools=list(tools or ()),
         )
-        suffix = self._suffixes.suffix(
-            covered["context"], covered["turn"], covered["new_messages"], covered["tools"], disguise.marker
+
+        def suffix(trailing: str = "") -> Suffix:
+            return self._suffixes.suffix(
+                covered["before"],
+                covered["calls"],
+                covered["new_messages"],
+                covered["tools"],
+                disguise.marker,
+                trailing=trailing,
+            )
+
+        derived = suffix()
+        if checked and not self._ends_with(turn.prompt_ids, derived.header, disguise):
+            return None
+        rest = self._ending.rest(derived, turn, suffix)
+        return PromptTokens(
+            ids=disguise.encode(rest.text, after=rest.after),
+            guarded=tuple(found for found in disguise.guarded if found.where.startswith("new_messages")),
+            trimmed=rest.trimmed,
         )
-        text, after, trimmed = self._continue(suffix, turn)
-        guarded = tuple(g for g in disguise.guarded if g.where.startswith("new_messages"))
-        return PromptTokens(ids=self._encode(text, after, disguise), guarded=guarded, trimmed=trimmed)
+
+    def _ends_with(self, prompt_ids: Sequence[int], header: str, disguise: Disguise) -> bool:
+        first = next(self._vocabulary.find(header), None)
+        if first is None or first.start() > 0:
+            return True
+        ids = disguise.encode(header)
+        return list(prompt_ids[-len(ids) :]) == ids
 
     def reasoning_open(self, ids: Sequence[int]) -> bool:
         """Return whether ids end inside an open reasoning block, judged by its marks since the last turn began."""
-        for token_id in reversed(ids):
-            token = self._vocabulary.by_id.get(token_id)
-            if token is not None and "think" in token.text.lower():
-                return "/" not in token.text
-        return False
+        return self._marks.open_pair(ids[-_PROMPT_TAIL:]) is not None
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, control tokens kept, without clean-up."""
         return self._vocabulary.decode(ids)
-
-    def _continue(self, suffix: Suffix, turn: SampledTurn) -> tuple[str, ControlToken | None, int]:
-        """Return the text still to be encoded, the control token it follows, and how many sampled ids it replaces."""
-        last = self._vocabulary.by_id.get(turn.ids[-1]) if turn.ids else None
-        for token, end in suffix.ends:
-            if last is token:
-                return suffix.text[end:], last, 0
-        if last is not None and last.id in suffix.replaced:
-            return self._from_control_token(suffix.text), None, 1
-        tail = [*turn.prompt_ids[-200:], *turn.ids]
-        if self.reasoning_open(tail):
-            return self._from_control_token(suffix.reasoning_close + suffix.text), None, 0
-        return self._from_control_token(suffix.text), None, 0
-
-    def _from_control_token(self, text: str) -> str:
-        """Return a text from its first control token on; what is before it must be whitespace."""
-        match = next(self._vocabulary.find(text), None)
-        if match is None or text[: match.start()].strip():
-            raise TemplateNotExactError(
-                f"the chat template of {self.name} cannot be continued exactly after an unfinished turn: what follows "
-                f"begins with ordinary text ({text[:40]!r}), which would merge with the text before it",
-                model=self.name,
-            )
-        return text[match.start() :]
-
-    def _encode(self, text: str, after: ControlToken | None, disguise: Disguise) -> list[int]:
-        return disguise.encode(text, after=after)

@@ -8,14 +8,62 @@ Never imports transformers, never changes the messages it is given.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 from strands_sglang.errors import ChatTemplateError, ChatTemplateMissingError
 
 _REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
+_PROBE_CALL = {"id": "call00000", "type": "function", "function": {"name": "probe", "arguments": {"key": "qvalue"}}}
+_PROBE = (
+    {"role": "user", "content": "Hi."},
+    {"role": "assistant", "content": "", "tool_calls": [_PROBE_CALL]},
+    {"role": "tool", "tool_call_id": "call00000", "name": "probe", "content": "1"},
+)
+_PROBE_TOOL = {
+    "type": "function",
+    "function": {"name": "probe", "description": "Probe.", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+EmptyContent = Literal["keep", "omit", "null"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallForm:
+    """How a template wants calls in history, where it does not take them as they come.
+
+    Attributes:
+        text_arguments: Arguments are passed as JSON text instead of a mapping.
+        empty_content: What becomes of empty content beside calls: "keep" it, "omit" the key, or pass None as "null".
+            Some templates drop the calls otherwise.
+    """
+
+    text_arguments: bool = False
+    empty_content: EmptyContent = "keep"
+
+    def apply(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return a message in this form."""
+        if not message.get("tool_calls"):
+            return message
+        if self.empty_content != "keep" and not message.get("content"):
+            message.pop("content", None)
+            if self.empty_content == "null":
+                message["content"] = None
+        if self.text_arguments:
+            message["tool_calls"] = [_with_text_arguments(call) for call in message["tool_calls"]]
+        return message
+
+
+def _with_text_arguments(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = dict(call["function"])
+    if isinstance(function["arguments"], Mapping):
+        function["arguments"] = _to_json(function["arguments"])
+    return {**call, "function": function}
 
 
 class ChatTemplate:
@@ -23,6 +71,7 @@ class ChatTemplate:
 
     Attributes:
         name: Name of the tokenizer, for messages.
+        sources: The templates' own text.
     """
 
     def __init__(
@@ -47,7 +96,10 @@ class ChatTemplate:
         self._variables = dict(variables)
         self._now = now or datetime.now()
         sources = {"default": source} if isinstance(source, str) else dict(source)
+        self.sources = tuple(sources.values())
         self._templates = {key: self._compile(text) for key, text in sources.items()}
+        self._form = CallForm()
+        self._form = self._find_form()
 
     def render(
         self,
@@ -67,7 +119,7 @@ class ChatTemplate:
         try:
             return str(
                 template.render(
-                    messages=[_as_transformers_passes_it(message) for message in messages],
+                    messages=[self._form.apply(_as_transformers_passes_it(message)) for message in messages],
                     tools=list(tools) if tools else None,
                     documents=None,
                     add_generation_prompt=generation_prompt,
@@ -79,6 +131,20 @@ class ChatTemplate:
                 f"the chat template of {self.name} cannot render {shape(messages)}: {error} ({type(error).__name__})",
                 model=self.name,
             ) from error
+
+    def _find_form(self) -> CallForm:
+        """Return the first form of calls in which the template prints their arguments as data."""
+        for tools, text_arguments, empty_content in itertools.product(
+            ([], [_PROBE_TOOL]), (False, True), get_args(EmptyContent)
+        ):
+            self._form = CallForm(text_arguments=text_arguments, empty_content=empty_content)
+            try:
+                text = self.render(_PROBE, tools)
+            except ChatTemplateError:
+                continue
+            if "qvalue" in text and str({"key": "qvalue"}) not in text:
+                return self._form
+        return CallForm()
 
     def _choose(self, tools: Sequence[Mapping[str, Any]] | None) -> Any:
         if tools and "tool_use" in self._templates:

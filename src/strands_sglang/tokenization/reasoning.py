@@ -1,0 +1,148 @@
+"""Where reasoning begins and ends in a model's ids.
+
+Owns the marks of reasoning: those the template itself writes around a `reasoning_content`, those among the control
+tokens that are named so (`<think>`, `[THINK]`, `<seed:think>`, `<|START_THINKING|>` and their ends), and `<think>` as
+plain text where the tokenizer has no token for it. Invariant: a block is open when its opening mark is the last of its
+pair.
+Never decides from a model's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from strands_sglang.errors import ChatTemplateError
+
+from .stand_in import USER, Message
+from .template import ChatTemplate
+from .vocabulary import Vocabulary
+
+_REASON, _ANSWER = "\U0010fff8", "\U0010fff9"
+_NAMED = re.compile(r"think|thought|reason", re.IGNORECASE)
+_CLOSERS = (
+    (r"^([<\[{(]\|?)", r"\1/"),
+    ("START", "END"),
+    ("start", "end"),
+    ("BEGIN", "END"),
+    ("begin", "end"),
+)
+_PLAIN = ("<think>", "</think>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """One pair of marks.
+
+    Attributes:
+        opening: Text of the opening mark.
+        closing: Text of the closing mark.
+        close: What the template writes from the end of the reasoning to the beginning of the answer.
+    """
+
+    opening: str
+    closing: str
+    close: str
+
+
+class ReasoningMarks:
+    """The marks of reasoning of one model.
+
+    Attributes:
+        pairs: The pairs, the template's own first; empty for a model without any.
+    """
+
+    def __init__(self, template: ChatTemplate, vocabulary: Vocabulary) -> None:
+        """Find them."""
+        self._template = template
+        self._vocabulary = vocabulary
+        pairs = [*_rendered(template, vocabulary), *_named(vocabulary)]
+        if _PLAIN[0] not in vocabulary.tokens and any(_PLAIN[1] in source for source in template.sources):
+            pairs.append(Marks(opening=_PLAIN[0], closing=_PLAIN[1], close=_PLAIN[1]))
+        unique = {pair.opening: pair for pair in reversed(pairs)}
+        self.pairs = tuple(reversed(unique.values()))
+        self._ids = {
+            text: tuple(vocabulary.encode(text)) for pair in self.pairs for text in (pair.opening, pair.closing)
+        }
+
+    def open_pair(self, ids: Sequence[int]) -> Marks | None:
+        """Return the pair whose block is open at the end of ids, or None."""
+        text: str | None = None
+        for pair in self.pairs:
+            if next(self._vocabulary.find(pair.opening), None) is not None:
+                opened, closed = (_last_position(ids, self._ids[mark]) for mark in (pair.opening, pair.closing))
+            else:
+                text = self._vocabulary.decode(ids) if text is None else text
+                opened, closed = text.rfind(pair.opening), text.rfind(pair.closing)
+            if opened > closed:
+                return pair
+        return None
+
+    def close(self, pair: Marks, trailing: str) -> str:
+        """Return what the template writes after reasoning that ends in certain whitespace, this whitespace included."""
+        if not trailing or pair.close == pair.closing:
+            return pair.close
+        turn = {"role": "assistant", "reasoning_content": _REASON + trailing, "content": _ANSWER}
+        text = _render(self._template, [USER, turn]) or ""
+        return text.partition(_REASON)[2].partition(_ANSWER)[0] or pair.close
+
+    def without(self, text: str) -> str:
+        """Return a text without marks of reasoning and without whitespace."""
+        for pair in self.pairs:
+            text = text.replace(pair.opening, "").replace(pair.closing, "")
+        return "".join(text.split())
+
+
+def _rendered(template: ChatTemplate, vocabulary: Vocabulary) -> Iterator[Marks]:
+    """Yield the pair that the template writes around the reasoning of a last message."""
+    turn = {"role": "assistant", "reasoning_content": _REASON, "content": _ANSWER}
+    marked = _render(template, [USER, turn])
+    plain = _render(template, [USER, {"role": "assistant", "content": _ANSWER}])
+    if marked is None or plain is None or not marked.count(_REASON) == marked.count(_ANSWER) == 1:
+        return
+    close = marked.partition(_REASON)[2].partition(_ANSWER)[0]
+    opening = _opening(marked.partition(_REASON)[0], plain.partition(_ANSWER)[0], vocabulary)
+    closing = next((match[0] for match in vocabulary.find(close)), close.strip())
+    if opening and closing:
+        yield Marks(opening=opening, closing=closing, close=close)
+
+
+def _opening(before_reason: str, before_answer: str, vocabulary: Vocabulary) -> str:
+    """Return the shortest run of tokens that stands before reasoning, but not before an answer."""
+    starts = [match.start() for match in vocabulary.find(before_reason)]
+    for start in reversed(starts):
+        opening = before_reason[start:].strip()
+        if not before_answer.rstrip().endswith(opening):
+            # A role's header is no mark of reasoning: then the mark is plain text behind it.
+            if before_answer.find(opening.split("\n")[0]) >= 0:
+                return opening.split("\n")[-1]
+            return opening
+    return ""
+
+
+def _named(vocabulary: Vocabulary) -> Iterator[Marks]:
+    """Yield pairs of control tokens that are named after thinking."""
+    for text in vocabulary.tokens:
+        if _NAMED.search(text):
+            for pattern, replacement in _CLOSERS:
+                closing = re.sub(pattern, replacement, text, count=1)
+                if closing != text and closing in vocabulary.tokens:
+                    yield Marks(opening=text, closing=closing, close=closing)
+                    break
+
+
+def _render(template: ChatTemplate, messages: Sequence[Message]) -> str | None:
+    try:
+        return template.render(messages, generation_prompt=False)
+    except ChatTemplateError:
+        return None
+
+
+def _last_position(ids: Sequence[int], wanted: Sequence[int]) -> int:
+    """Return where `wanted` last occurs in ids, or -1."""
+    size = len(wanted)
+    for start in range(len(ids) - size, -1, -1):
+        if ids[start] == wanted[0] and tuple(ids[start : start + size]) == tuple(wanted):
+            return start
+    return -1
