@@ -333,7 +333,16 @@ class RecordFormatError(RecordError):
 
 
 class LoopLimitReachedError(SGLangError, RuntimeError):
-    """`LoopLimiter` ended the agent loop. The record ends at a message boundary and is exact."""
+    """`LoopLimiter` ended the agent loop. The record ends at a message boundary and is exact.
+
+    Attributes:
+        limit: Name of the limit, such as "max_tool_iters"; "" where it was not given.
+    """
+
+    def __init__(self, message: str, *, limit: str = "") -> None:
+        """Create the error; see the class for the attributes."""
+        super().__init__(message)
+        self.limit = limit
 
 
 class MaxToolIterationsReachedError(LoopLimitReachedError):

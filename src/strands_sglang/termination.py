@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+LOOP_LIMIT_STATE = "loop_limit"
+"""Key of `result.state` under which `LoopLimiter(on_limit="stop")` leaves `{"limit": name, "value": value}`."""
+
 
 class TerminationReason(StrEnum):
     """Why an episode ended."""
@@ -26,6 +29,14 @@ class TerminationReason(StrEnum):
     """`LoopLimiter` ended it after a whole tool turn. Exact: reward as the task wants."""
     MAX_MESSAGES = "max_messages"
     """`LoopLimiter` ended it at a message boundary. Exact: reward as the task wants."""
+    MAX_MODEL_CALLS = "max_model_calls"
+    """`LoopLimiter` ended it after a whole tool turn. Exact: reward as the task wants."""
+    MAX_SAMPLED_TOKENS = "max_sampled_tokens"
+    """`LoopLimiter` ended it after a whole tool turn. Exact: as for `MAX_TOKENS`."""
+    MAX_TOTAL_TOKENS = "max_total_tokens"
+    """`LoopLimiter` ended it after a whole tool turn. Exact: as for `MAX_TOKENS`."""
+    MAX_SECONDS = "max_seconds"
+    """`LoopLimiter` ended it after a whole tool turn. Exact, but how far it came depends on the machine."""
     HOST_LIMIT = "host_limit"
     """One of Strands' own `limits` ended it at a message boundary. Exact: reward as the task wants."""
     RECURSION_DEPTH = "recursion_depth"
@@ -74,7 +85,11 @@ _TRAINABLE = frozenset(
         TerminationReason.HISTORY_DIVERGED,
         TerminationReason.HOST_LIMIT,
         TerminationReason.MAX_MESSAGES,
+        TerminationReason.MAX_MODEL_CALLS,
+        TerminationReason.MAX_SAMPLED_TOKENS,
+        TerminationReason.MAX_SECONDS,
         TerminationReason.MAX_TOKENS,
+        TerminationReason.MAX_TOTAL_TOKENS,
         TerminationReason.MAX_TOOL_CALLS,
         TerminationReason.MAX_TOOL_ITERATIONS,
         TerminationReason.RECURSION_DEPTH,
@@ -83,6 +98,17 @@ _TRAINABLE = frozenset(
         TerminationReason.TASK_COMPLETE,
     }
 )
+
+OF_LOOP_LIMIT = {
+    "max_tool_iters": TerminationReason.MAX_TOOL_ITERATIONS,
+    "max_tool_calls": TerminationReason.MAX_TOOL_CALLS,
+    "max_messages": TerminationReason.MAX_MESSAGES,
+    "max_model_calls": TerminationReason.MAX_MODEL_CALLS,
+    "max_sampled_tokens": TerminationReason.MAX_SAMPLED_TOKENS,
+    "max_total_tokens": TerminationReason.MAX_TOTAL_TOKENS,
+    "max_seconds": TerminationReason.MAX_SECONDS,
+}
+"""The reason for each limit of `LoopLimiter`, by the limit's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

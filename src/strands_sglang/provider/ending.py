@@ -15,7 +15,7 @@ from strands.types.exceptions import (
 )
 
 from strands_sglang import errors
-from strands_sglang.termination import Termination, TerminationReason
+from strands_sglang.termination import LOOP_LIMIT_STATE, OF_LOOP_LIMIT, Termination, TerminationReason
 
 _OF_RESULT = {
     "end_turn": TerminationReason.TASK_COMPLETE,
@@ -38,9 +38,6 @@ _OF_ERROR: tuple[tuple[type[BaseException], TerminationReason], ...] = (
     (MaxTokensReachedException, TerminationReason.MAX_TOKENS),
     (ContextWindowOverflowException, TerminationReason.CONTEXT_OVERFLOW),
     (errors.SGLangContextLengthError, TerminationReason.CONTEXT_OVERFLOW),
-    (errors.MaxToolIterationsReachedError, TerminationReason.MAX_TOOL_ITERATIONS),
-    (errors.MaxToolCallsReachedError, TerminationReason.MAX_TOOL_CALLS),
-    (errors.MaxMessagesReachedError, TerminationReason.MAX_MESSAGES),
     (ModelThrottledException, TerminationReason.THROTTLED),
     (errors.SGLangThrottledError, TerminationReason.THROTTLED),
     (errors.SGLangAbortedError, TerminationReason.ABORTED),
@@ -70,13 +67,24 @@ def classify(outcome: AgentResult | BaseException) -> Termination:
         The reason, with the words of the innermost error that tells it.
     """
     if isinstance(outcome, AgentResult):
-        reason = _OF_RESULT.get(outcome.stop_reason, TerminationReason.UNCLASSIFIED)
-        return Termination(reason=reason, detail=outcome.stop_reason)
+        return _of_result(outcome)
     for error in _chain(outcome):
+        if isinstance(error, errors.LoopLimitReachedError):
+            reason = OF_LOOP_LIMIT.get(error.limit, TerminationReason.UNCLASSIFIED)
+            return Termination(reason=reason, detail=f"{type(error).__name__}: {error}")
         for kind, reason in _OF_ERROR:
             if isinstance(error, kind):
                 return Termination(reason=reason, detail=f"{type(error).__name__}: {error}")
     return Termination(reason=TerminationReason.UNCLASSIFIED, detail=f"{type(outcome).__name__}: {outcome}")
+
+
+def _of_result(result: AgentResult) -> Termination:
+    """Say why an invocation that returned has ended."""
+    stopped = result.state.get(LOOP_LIMIT_STATE) if isinstance(result.state, dict) else None
+    if result.stop_reason == "cancelled" and stopped:
+        return Termination(reason=OF_LOOP_LIMIT[stopped["limit"]], detail=f"{stopped['limit']}={stopped['value']}")
+    reason = _OF_RESULT.get(result.stop_reason, TerminationReason.UNCLASSIFIED)
+    return Termination(reason=reason, detail=result.stop_reason)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

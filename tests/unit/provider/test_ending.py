@@ -16,7 +16,7 @@ from .test_episode import Build
     ("error", "reason"),
     [
         (MaxTokensReachedException("cut"), TerminationReason.MAX_TOKENS),
-        (errors.MaxToolIterationsReachedError("enough"), TerminationReason.MAX_TOOL_ITERATIONS),
+        (errors.MaxToolIterationsReachedError("enough", limit="max_tool_iters"), TerminationReason.MAX_TOOL_ITERATIONS),
         (errors.SGLangTimeoutError("late"), TerminationReason.TIMEOUT),
         (errors.SGLangConnectionError("gone"), TerminationReason.CONNECTION_ERROR),
         (errors.SGLangHTTPError("teapot", status=418), TerminationReason.BAD_REQUEST),
