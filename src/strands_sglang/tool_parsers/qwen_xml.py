@@ -17,7 +17,9 @@ whose value contains the text of the other.
 from __future__ import annotations
 
 import re
+from typing import Literal
 
+from strands_sglang.tool_parsers.reading.schema import Spellings
 from strands_sglang.tool_parsers.reading.source import Source
 from strands_sglang.tool_parsers.reading.tag_values import Head, Header, Wrong
 from strands_sglang.tool_parsers.reading.tagged_values import TaggedValuesParser
@@ -33,8 +35,8 @@ class QwenXMLToolParser(TaggedValuesParser):
     end_tag = "</function>"
     value_closer = "</parameter>"
     value_openers = ("<parameter=",)
-    newline_framed = True
-    python_spellings = True
+    newlines_framed: Literal["no", "each", "both"] = "each"
+    spellings: Spellings = "names"
 
     def head(self, source: Source, place: int) -> Head | Wrong:
         """Read `<function=NAME>`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 
 class ToolParseStatus(StrEnum):
@@ -114,8 +114,7 @@ class PieceKind(StrEnum):
     """What the format puts around the others: reasoning marks, wrapper tags, the newline before a call."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(NamedTuple):
     """A stretch `[start, end)` of the turn's text."""
 
     kind: PieceKind

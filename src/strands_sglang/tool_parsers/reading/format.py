@@ -213,7 +213,7 @@ class GroupedParser(FormatParser):
             attempt = self.read_one(source, start)
             reason = f"the call stands outside {self.group_opener} and {self.group_closer}"
             reason = f"{reason}; besides, {attempt.reason}" if attempt.reason else reason
-            attempt = replace(attempt, status=ToolParseStatus.MALFORMED, input={}, reason=reason)
+            attempt = attempt._replace(status=ToolParseStatus.MALFORMED, reason=reason)
             return Block((attempt,), attempt.end)
         attempts: list[Attempt] = []
         place = start + len(self.group_opener)
@@ -241,7 +241,7 @@ class GroupedParser(FormatParser):
             return Block((Attempt(start=start, end=end, status=status, reason=reason),), end)
         if not closed and attempts[-1].status is ToolParseStatus.OK:
             reason = f"the group of calls was never closed: {self.group_closer} is missing"
-            attempts[-1] = replace(attempts[-1], status=ToolParseStatus.UNCLOSED, input={}, reason=reason)
+            attempts[-1] = attempts[-1]._replace(status=ToolParseStatus.UNCLOSED, reason=reason)
         return self.end_group(source, attempts, end)
 
     def end_group(self, source: Source, attempts: list[Attempt], end: int) -> Block:

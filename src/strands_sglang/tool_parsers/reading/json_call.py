@@ -62,18 +62,20 @@ def read_object(read: JSONRead, shape: JSONShape) -> CallOutcome:
     wrong = _wrong_member(value, shape)
     if wrong:
         return CallOutcome(status=ToolParseStatus.MALFORMED, name=name, reason=wrong)
-    return arguments_of(name, value.get(shape.arguments), label=f'"{shape.arguments}"', native_id=native_id)
+    return _with_arguments(name, value.get(shape.arguments), f'"{shape.arguments}"', native_id)
 
 
-def arguments_of(name: str, value: Any, *, label: str = "the arguments", native_id: str | None = None) -> CallOutcome:
+def arguments_of(name: str, read: JSONRead, *, native_id: str | None = None) -> CallOutcome:
     """Return the call of `name` with these arguments, which must be an object."""
+    if read.status is not ToolParseStatus.OK:
+        return CallOutcome(status=read.status, name=name, reason=read.reason, native_id=native_id)
+    return _with_arguments(name, read.value, "the arguments", native_id)
+
+
+def _with_arguments(name: str, value: Any, label: str, native_id: str | None) -> CallOutcome:
     if not isinstance(value, dict):
-        return CallOutcome(
-            status=ToolParseStatus.INVALID_ARGUMENTS,
-            name=name,
-            reason=f"{label} must be a JSON object, for a tool without parameters {{}}",
-            native_id=native_id,
-        )
+        reason = f"{label} must be a JSON object; for a tool without parameters it is {{}}"
+        return CallOutcome(status=ToolParseStatus.INVALID_ARGUMENTS, name=name, reason=reason, native_id=native_id)
     return CallOutcome(name=name, input=value, native_id=native_id)
 
 

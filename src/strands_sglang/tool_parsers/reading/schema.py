@@ -15,13 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from strands_sglang.errors import SGLangConfigError
-from strands_sglang.tool_parsers.reading.strict_json import JSON_SPACE, read_all
+from strands_sglang.tool_parsers.reading.literals import LiteralError, PythonReader
+from strands_sglang.tool_parsers.reading.strict_json import JSON_SPACE, JSONRead, read_all
 from strands_sglang.tool_parsers.result import ToolParseStatus
 
-_PYTHON_SPELLINGS = {"True": "true", "False": "false", "None": "null"}
+Spellings = Literal["json", "names", "python"]
+
+_PYTHON_NAMES = {"True": True, "False": False, "None": None}
 _MAX_REFERENCES = 64
 _JSON_TYPES = frozenset(["null", "boolean", "integer", "number", "string", "array", "object"])
 
@@ -47,9 +50,13 @@ class ToolSchemas:
         """Return the JSON types declared for a parameter; None where nothing is declared."""
         key = (tool, parameter)
         if key not in self._types:
-            root = self._schemas.get(tool)
-            self._types[key] = _parameter_types(root, parameter) if isinstance(root, Mapping) else None
+            self._types[key] = self.of(tool).member(parameter).types()
         return self._types[key]
+
+    def of(self, tool: str) -> Schema:
+        """Return the schema of a tool's arguments; one that says nothing where there is none."""
+        root = self._schemas.get(tool)
+        return Schema(root if isinstance(root, Mapping) else {}, (root,))
 
 
 def _named_schema(tool: Mapping[str, Any]) -> tuple[str, Any]:
@@ -65,26 +72,44 @@ def _named_schema(tool: Mapping[str, Any]) -> tuple[str, Any]:
     return name, function.get("parameters")
 
 
-def _parameter_types(root: Mapping[str, Any], parameter: str) -> frozenset[str] | None:
-    """Look a parameter up in an object schema, through references and combinations."""
-    found: list[frozenset[str] | None] = []
-    pending: list[Any] = [root]
-    for _ in range(_MAX_REFERENCES):
-        if not pending:
-            break
-        schema = pending.pop()
-        if not isinstance(schema, Mapping):
-            continue
-        properties = schema.get("properties")
-        if isinstance(properties, Mapping) and parameter in properties:
-            found.append(_types(properties[parameter], root, _MAX_REFERENCES))
-        if "$ref" in schema:
-            pending.append(_resolve(schema["$ref"], root))
-        for word in ("allOf", "anyOf", "oneOf"):
-            pending.extend(schema[word] if isinstance(schema.get(word), list) else ())
-    if not found or None in found:
-        return None
-    return frozenset().union(*(types for types in found if types is not None))
+class Schema:
+    """A place in a tool's schema: the alternatives that may describe the value there."""
+
+    def __init__(self, root: Mapping[str, Any], alternatives: Sequence[Any]) -> None:
+        """Create the place from the whole schema and what is said of the value there."""
+        self._root = root
+        self._alternatives = alternatives
+
+    def types(self) -> frozenset[str] | None:
+        """Return the JSON types declared here; None where nothing is declared."""
+        found = [_types(schema, self._root, _MAX_REFERENCES) for schema in self._alternatives]
+        if not found or None in found:
+            return None
+        return frozenset().union(*(types for types in found if types is not None))
+
+    def member(self, key: str) -> Schema:
+        """Return the place of an object's member."""
+        properties = (schema.get("properties") for schema in self._expanded())
+        return Schema(self._root, [p[key] for p in properties if isinstance(p, Mapping) and key in p])
+
+    def items(self) -> Schema:
+        """Return the place of a list's elements."""
+        return Schema(self._root, [schema["items"] for schema in self._expanded() if "items" in schema])
+
+    def _expanded(self) -> list[Mapping[str, Any]]:
+        """Return the alternatives with references and combinations followed."""
+        expanded: list[Mapping[str, Any]] = []
+        pending = list(self._alternatives)
+        while pending and len(expanded) < _MAX_REFERENCES:
+            schema = pending.pop()
+            if not isinstance(schema, Mapping):
+                continue
+            expanded.append(schema)
+            if "$ref" in schema:
+                pending.append(_resolve(schema["$ref"], self._root))
+            for word in ("allOf", "anyOf", "oneOf"):
+                pending.extend(schema[word] if isinstance(schema.get(word), list) else ())
+        return expanded
 
 
 def _types(schema: Any, root: Mapping[str, Any], depth: int) -> frozenset[str] | None:
@@ -171,13 +196,14 @@ def _is_of(value: Any, types: frozenset[str]) -> bool:
     return actual == "number" and "integer" in types and value.is_integer()
 
 
-def typed_value(text: str, types: frozenset[str] | None, *, python_spellings: bool = False) -> TypedValue:
+def typed_value(text: str, types: frozenset[str] | None, *, spellings: Spellings = "json") -> TypedValue:
     """Read a raw value.
 
     Args:
         text: The text, without the format's framing.
         types: The declared types, or None.
-        python_spellings: Whether `True`, `False` and `None` are also in the format where string is not declared.
+        spellings: How values are written where no string is declared: "json", "names" for JSON and the names
+            `True`, `False` and `None`, or "python" for JSON and Python literals.
 
     Returns:
         The value, or why the text is none of the declared types.
@@ -188,13 +214,27 @@ def typed_value(text: str, types: frozenset[str] | None, *, python_spellings: bo
         read = read_all(text)
         typed = read.status is ToolParseStatus.OK and _is_of(read.value, types) and not isinstance(read.value, str)
         return TypedValue(read.value if typed else text)
-    spelled = _PYTHON_SPELLINGS.get(text.strip(JSON_SPACE), text) if python_spellings else text
-    read = read_all(spelled)
+    read = _read_spelled(text, spellings)
     wanted = " or ".join(sorted(types))
     if read.status is ToolParseStatus.DUPLICATE_KEY:
-        return TypedValue(None, read.status, read.reason)
+        return TypedValue(None, read.status, f"is wrong: {read.reason}")
     if read.status is not ToolParseStatus.OK:
-        return TypedValue(None, ToolParseStatus.INVALID_ARGUMENTS, f"must be {wanted} as JSON, but is {read.reason}")
+        return TypedValue(None, ToolParseStatus.INVALID_ARGUMENTS, f"must be {wanted} as JSON: {read.reason}")
     if not _is_of(read.value, types):
-        return TypedValue(None, ToolParseStatus.INVALID_ARGUMENTS, f"must be {wanted}, but is {_type_of(read.value)}")
+        reason = f"must be {wanted}, but is {_type_of(read.value)}"
+        return TypedValue(None, ToolParseStatus.INVALID_ARGUMENTS, reason)
     return TypedValue(read.value)
+
+
+def _read_spelled(text: str, spellings: Spellings) -> JSONRead:
+    name = text.strip(JSON_SPACE)
+    if spellings != "json" and name in _PYTHON_NAMES:
+        return JSONRead(_PYTHON_NAMES[name], len(text))
+    read = read_all(text)
+    if spellings != "python" or read.status is not ToolParseStatus.INVALID_JSON:
+        return read
+    try:
+        value, end = PythonReader(name).value(0)
+    except LiteralError:
+        return read
+    return JSONRead(value, end) if end == len(name) else read

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from strands_sglang.tool_parsers.reading.brackets import Brackets
 from strands_sglang.tool_parsers.reading.json_call import CallOutcome
-from strands_sglang.tool_parsers.reading.schema import TypedValue, typed_value
+from strands_sglang.tool_parsers.reading.schema import Spellings, TypedValue, typed_value
 from strands_sglang.tool_parsers.reading.source import Source
 from strands_sglang.tool_parsers.reading.turn import Attempt
 from strands_sglang.tool_parsers.result import ToolParseStatus
@@ -43,11 +43,13 @@ class Header:
         key: The parameter's name.
         value: Where the value begins.
         flag: What the tag says of the value, in formats that do; else None.
+        closer: The text that ends this value, where it is not the format's usual tag.
     """
 
     key: str
     value: int
     flag: str | None = None
+    closer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +68,18 @@ class ValueGrammar(ABC):
         value_closer: The tag that ends a value.
         value_openers: Text by which the opening of a parameter is recognised.
         bound: The delimiter that no value reaches over, where it is one token; or "".
-        newline_framed: Whether one newline on each side of a value is framing.
-        python_spellings: Whether `True`, `False` and `None` are in the format for values that are not strings.
+        newlines_framed: Whether a newline on a side of a value is framing: "no", "each" for one on either side,
+            "both" for one on both sides together.
+        spellings: How values are written where no string is declared: "json", "names" for JSON and the names
+            `True`, `False` and `None`, or "python" for JSON and Python literals.
     """
 
     end_tag: str = ""
     value_closer: str
     value_openers: tuple[str, ...]
     bound: str = ""
-    newline_framed: bool = False
-    python_spellings: bool = False
+    newlines_framed: Literal["no", "each", "both"] = "no"
+    spellings: Spellings = "json"
 
     @abstractmethod
     def head(self, source: Source, place: int) -> Head | Wrong:
@@ -92,7 +96,7 @@ class ValueGrammar(ABC):
     def value(self, source: Source, tool: str, header: Header, text: str) -> TypedValue:
         """Return the value that a parameter's text is, as the tool's schema directs."""
         types = source.tools.declared_types(tool, header.key)
-        return typed_value(text, types, python_spellings=self.python_spellings)
+        return typed_value(text, types, spellings=self.spellings)
 
     def read_values(self, source: Source, start: int, body: int, brackets: Brackets) -> Attempt:
         """Read the call that begins at `start` and whose head begins at `body`."""
@@ -135,13 +139,13 @@ class _Parameters:
             if isinstance(end, Wrong):
                 return end
             self._take(source, grammar, tool, header, end)
-            place = end + len(grammar.value_closer)
+            place = end + len(header.closer or grammar.value_closer)
 
     def _take(self, source: Source, grammar: ValueGrammar, tool: str, header: Header, end: int) -> None:
         text = source.text[header.value : end]
-        if grammar.newline_framed:
-            text = text.removeprefix("\n")
-            text = text.removesuffix("\n")
+        framed = grammar.newlines_framed
+        if framed == "each" or (framed == "both" and len(text) > 1 and text[0] == text[-1] == "\n"):
+            text = text.removeprefix("\n").removesuffix("\n")
         if header.key in self.values:
             self._fault(ToolParseStatus.DUPLICATE_KEY, f"the parameter {header.key!r} is given twice")
         value = grammar.value(source, tool, header, text)
@@ -155,7 +159,7 @@ class _Parameters:
 
 
 def _value_end(source: Source, grammar: ValueGrammar, header: Header) -> int | Wrong:
-    closer = grammar.value_closer
+    closer = header.closer or grammar.value_closer
     first = end = source.find(closer, header.value)
     limit = source.find(grammar.bound, header.value) if grammar.bound and source.by_id(grammar.bound) else -1
     if not source.by_id(closer):
@@ -168,7 +172,7 @@ def _value_end(source: Source, grammar: ValueGrammar, header: Header) -> int | W
 
 def _certain(source: Source, grammar: ValueGrammar, header: Header, first: int, end: int) -> int | Wrong:
     """Return `end` if the value can end nowhere else; `first` is the first closing tag in the text."""
-    closer = grammar.value_closer
+    closer = header.closer or grammar.value_closer
     if source.at(closer, source.skip_space(end + len(closer))):
         return Wrong(f"{closer} stands twice after the parameter {header.key!r}", ToolParseStatus.AMBIGUOUS)
     for opener in grammar.value_openers:

@@ -8,7 +8,6 @@ early, inside a value: the attempt is then ambiguous, never cut.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from strands_sglang.tool_parsers.reading.format import BracketedParser, GroupedParser
 from strands_sglang.tool_parsers.reading.source import Source
@@ -99,7 +98,7 @@ def _certain(
     if end == certain_end:
         return attempts, end
     reason = f"another {closer} follows the call, so where it ends cannot be told"
-    last = replace(attempts[-1], end=end)
+    last = attempts[-1]._replace(end=end)
     if last.status is ToolParseStatus.OK:
-        last = replace(last, status=ToolParseStatus.AMBIGUOUS, input={}, reason=reason)
+        last = last._replace(status=ToolParseStatus.AMBIGUOUS, reason=reason)
     return [*attempts[:-1], last], end

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from strands_sglang.tool_parsers.reading.source import Source
 from strands_sglang.tool_parsers.result import ParsedTurn, Piece, PieceKind, ToolParseResult, ToolParseStatus
@@ -59,21 +59,25 @@ class Frame:
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """What a format found at a call opener: the characters `[start, end)` and how to read them."""
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Attempt(NamedTuple):
+    """What a format found at a call opener: the characters `[start, end)` and how to read them.
+
+    `input` counts only where `status` is OK.
+    """
 
     start: int
     end: int
     status: ToolParseStatus = ToolParseStatus.OK
     name: str | None = None
-    input: Mapping[str, Any] = field(default_factory=dict)
+    input: Mapping[str, Any] = _NOTHING
     reason: str = ""
     native_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Attempts that belong together, in order, and where what follows them begins.
 
     What lies between `start` of the block, the attempts and `end` is the format's framing.
@@ -119,13 +123,13 @@ class TurnParts:
     def __init__(self, source: Source) -> None:
         """Create the parts of a turn that is still to be read."""
         self.source = source
-        self.pieces: list[tuple[PieceKind, int, int]] = []
+        self.pieces: list[Piece] = []
         self.attempts: list[Attempt] = []
 
     def add(self, kind: PieceKind, start: int, end: int) -> None:
         """Add a piece; an empty one only says that there is such a part, as an empty reasoning."""
         if end > start or kind is PieceKind.REASONING:
-            self.pieces.append((kind, start, end))
+            self.pieces.append(Piece(kind, start, end))
 
     def add_block(self, block: Block, start: int, *, in_reasoning: bool = False) -> int:
         """Add a block that begins at `start`, what lies between its attempts as framing; returns its end."""
@@ -151,7 +155,7 @@ class TurnParts:
             reasoning="".join(reasoning) if reasoning else None,
             content="".join(content),
             calls=tuple(self._results(id_prefix, layout)),
-            pieces=tuple(Piece(kind=kind, start=start, end=end) for kind, start, end in self.pieces if end > start),
+            pieces=tuple(piece for piece in self.pieces if piece.end > piece.start),
             text=text,
         )
 
@@ -261,13 +265,9 @@ class _Walk:
 
 def _in_reasoning(attempt: Attempt) -> Attempt:
     also = f"; besides, {attempt.reason}" if attempt.reason else ""
-    return Attempt(
-        start=attempt.start,
-        end=attempt.end,
+    return attempt._replace(
         status=ToolParseStatus.IN_OPEN_REASONING,
-        name=attempt.name,
         reason=f"the call stands inside reasoning that was never ended, so it was not made{also}",
-        native_id=attempt.native_id,
     )
 
 

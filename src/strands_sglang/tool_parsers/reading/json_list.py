@@ -1,0 +1,190 @@
+"""Formats whose block is a JSON list of calls.
+
+Owns `JSONListParser`: opener, `[`, call objects with commas between, `]`, and a closer where the format has one. The
+list is read element by element, so each call is an attempt of its own, in error or not; once the JSON itself
+breaks, nothing behind that place can be told, and the last attempt takes the rest of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from strands_sglang.tool_parsers.reading.brackets import Brackets
+from strands_sglang.tool_parsers.reading.format import FormatParser, guessed_name
+from strands_sglang.tool_parsers.reading.json_call import CallOutcome, JSONShape, read_object
+from strands_sglang.tool_parsers.reading.source import Source
+from strands_sglang.tool_parsers.reading.strict_json import JSONRead
+from strands_sglang.tool_parsers.reading.turn import Attempt, Block
+from strands_sglang.tool_parsers.result import ToolParseStatus
+
+
+class JSONListParser(FormatParser):
+    """Reads `opener [call, ...] closer`.
+
+    Attributes:
+        opener: The delimiter before the list.
+        closer: The delimiter after it, or "" where the list ends the block.
+        shape: What a call object looks like.
+    """
+
+    opener: str
+    closer: str = ""
+    shape: JSONShape = JSONShape()
+
+    def __init__(self, *, think_start_token: str | None = None, think_end_token: str | None = None) -> None:
+        """Create the parser; see `FormatParser`."""
+        super().__init__(think_start_token=think_start_token, think_end_token=think_end_token)
+        self.delimiters = tuple(mark for mark in (self.opener, self.closer, *self.delimiters) if mark)
+
+    def find_call(self, source: Source, start: int) -> int:
+        """Return where the next opener begins."""
+        return source.find(self.opener, start)
+
+    def read_call(self, source: Source, start: int) -> Block:
+        """Read one list."""
+        return self.read_behind(source, start, self.opener)
+
+    def read_behind(self, source: Source, start: int, opener: str) -> Block:
+        """Read one list behind this opener."""
+        place = source.skip_space(start + len(opener))
+        if source.at(opener, place):
+            return _doubled(source, start, place, opener)
+        return read_list(source, start, place, self.element, opener=opener, closer=self.closer)
+
+    def element(self, read: JSONRead) -> CallOutcome:
+        """Return the call that one element of the list is."""
+        return read_object(read, self.shape)
+
+
+class UnclosedJSONParser(JSONListParser):
+    """Reads `opener JSON`, one call that the JSON value itself ends."""
+
+    def read_behind(self, source: Source, start: int, opener: str) -> Block:
+        """Read one call behind this opener."""
+        place = source.skip_space(start + len(opener))
+        if source.at(opener, place):
+            return _doubled(source, start, place, opener)
+        if place == source.end:
+            return Block((Attempt(start, place, ToolParseStatus.UNCLOSED, reason="the call is missing"),), place)
+        read = source.json.read(place)
+        if read.end < 0:
+            name = guessed_name(source, place)
+            attempt = broken_json(source, start, read.status, read.reason, name)
+            return Block((attempt,), attempt.end)
+        outcome = self.element(read)
+        attempt = Attempt(
+            start, read.end, outcome.status, outcome.name, outcome.input, outcome.reason, outcome.native_id
+        )
+        return Block((attempt,), attempt.end)
+
+
+def _doubled(source: Source, start: int, place: int, opener: str) -> Block:
+    reason = f"{opener} is followed by another {opener} instead of a call"
+    return Block((Attempt(start, place, ToolParseStatus.MALFORMED, reason=reason),), place)
+
+
+class _ListReader:
+    """One list while it is read."""
+
+    def __init__(self, source: Source, start: int, opener: str, closer: str) -> None:
+        self.source = source
+        self.start = start
+        self.attempts: list[Attempt] = []
+        self.brackets = Brackets(opener, closer)
+
+    def broken(self, place: int, status: ToolParseStatus, reason: str, name: str | None = None) -> Block:
+        """End the block with an attempt that cannot be read from `place` on."""
+        start = place if self.attempts else self.start
+        attempt = broken_list(self.source, self.brackets, start, place, status, reason, name)
+        return Block([*self.attempts, attempt], attempt.end)
+
+    def charge(self, place: int, status: ToolParseStatus, reason: str) -> Block:
+        """End the block at `place` by charging what is wrong there to the last attempt."""
+        if not self.attempts:
+            return Block((Attempt(self.start, place, status, reason=reason),), place)
+        last = self.attempts[-1]
+        if last.status is ToolParseStatus.OK:
+            self.attempts[-1] = last._replace(status=status, reason=reason)
+        return Block(self.attempts, place)
+
+    def end(self, place: int) -> Block:
+        """End the block whose list ended at `place`; the closer must follow."""
+        source, closer = self.source, self.brackets.closer
+        if not self.attempts:
+            end = source.skip_space(place)
+            end = min(end + len(closer), source.end) if closer and source.at(closer, end) else place
+            return self.charge(end, ToolParseStatus.MALFORMED, "the list holds no call")
+        if not closer:
+            return Block(self.attempts, place)
+        after = source.skip_space(place)
+        if source.at(closer, after):
+            return Block(self.attempts, min(after + len(closer), source.end))
+        if after == source.end or source.at(self.brackets.opener, after):
+            return self.charge(after, ToolParseStatus.UNCLOSED, f"the list was never closed: {closer} is missing")
+        reason = f"{source.excerpt(after)} stands where {closer} must close the list of calls"
+        rest = broken_list(source, self.brackets, after, after, ToolParseStatus.MALFORMED, reason, None)
+        return Block([*self.attempts, rest], rest.end)
+
+
+def read_list(
+    source: Source, start: int, place: int, element: Callable[[JSONRead], CallOutcome], *, opener: str, closer: str
+) -> Block:
+    """Read the list of calls at `place`, of the block that begins at `start`."""
+    reader = _ListReader(source, start, opener, closer)
+    if place == source.end:
+        return reader.charge(place, ToolParseStatus.UNCLOSED, "the list of calls is missing")
+    if not source.text.startswith("[", place):
+        reason = f"{source.excerpt(place)} stands where a list of calls must"
+        return reader.broken(place, ToolParseStatus.MALFORMED, reason)
+    place = source.skip_space(place + 1)
+    if source.text.startswith("]", place):
+        return reader.end(place + 1)
+    while True:
+        if place == source.end:
+            return reader.charge(place, ToolParseStatus.UNCLOSED, "the list of calls was never closed: ] is missing")
+        read = source.json.read(place)
+        if read.end < 0:
+            return reader.broken(place, read.status, read.reason, guessed_name(source, place))
+        outcome = element(read)
+        reader.attempts.append(
+            Attempt(place, read.end, outcome.status, outcome.name, outcome.input, outcome.reason, outcome.native_id)
+        )
+        place = source.skip_space(read.end)
+        if source.text.startswith("]", place):
+            return reader.end(place + 1)
+        if place < source.end and not source.text.startswith(",", place):
+            reason = f"{source.excerpt(place)} stands where , or ] must"
+            return reader.broken(place, ToolParseStatus.MALFORMED, reason)
+        place = source.skip_space(place + 1) if place < source.end else place
+
+
+def broken_list(
+    source: Source,
+    brackets: Brackets,
+    start: int,
+    place: int,
+    status: ToolParseStatus,
+    reason: str,
+    name: str | None,
+) -> Attempt:
+    """Return the attempt that cannot be read from `place` on, up to the block's closer or the end of the text."""
+    if brackets.closer:
+        return brackets.broken(source, start, place, status, reason, name)
+    return broken_json(source, start, status, reason, name)
+
+
+def broken_json(
+    source: Source,
+    start: int,
+    status: ToolParseStatus,
+    reason: str,
+    name: str | None,
+) -> Attempt:
+    """Return the attempt that cannot be read, in a format whose calls have no closer.
+
+    It runs to the end of the text, since nothing tells whether an opener behind it stands inside a broken string.
+    Cut off by the length limit it is unclosed.
+    """
+    if source.finish_reason == "length":
+        status = ToolParseStatus.UNCLOSED
+    return Attempt(start, source.end, status, name, reason=reason)
