@@ -10,8 +10,11 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
 
 from strands_sglang.engine import Drop, EngineTransport, Refusal, ScriptedEngine, Turn, made_up_logprob
+from strands_sglang.engine.tiny.checkpoint import SHIPPED
 from strands_sglang.errors import SGLangConfigError
 
 GREETING = {"input_ids": [1, 2], "return_logprob": True}
@@ -215,6 +218,106 @@ async def test_a_paused_engine_holds_requests_until_it_goes_on() -> None:
 
         assert unhealthy.status_code == 503
         assert (await asked).json()["output_ids"] == [5]
+
+
+@pytest.fixture(params=["tokenizers", "transformers"])
+def tokenizer(request: pytest.FixtureRequest) -> Any:
+    if request.param == "tokenizers":
+        return Tokenizer.from_file(str(SHIPPED / "tokenizer.json"))
+    return AutoTokenizer.from_pretrained(SHIPPED)
+
+
+async def test_text_is_encoded_by_a_tokenizer_of_either_library(tokenizer: Any) -> None:
+    engine = ScriptedEngine([Turn(text="425<|im_end|>")] * 2, tokenizer=tokenizer)
+
+    trimmed = (await ask(engine, {"input_ids": [1]})).json()
+    whole = (await ask(engine, {"input_ids": [1], "sampling_params": {"skip_special_tokens": False}})).json()
+
+    assert trimmed["output_ids"] == whole["output_ids"]
+    assert trimmed["meta_info"]["finish_reason"] == {"type": "stop", "matched": 1017}
+    assert (trimmed["text"], whole["text"]) == ("425", "425<|im_end|>")
+
+
+async def test_ids_and_text_together_are_taken_as_they_are() -> None:
+    reply = (await ask(ScriptedEngine([Turn(ids=[5], text="odd")]), GREETING)).json()
+
+    assert (reply["output_ids"], reply["text"]) == ([5], "odd")
+
+
+async def test_a_turn_without_ids_and_text_samples_nothing() -> None:
+    reply = (await ask(ScriptedEngine([Turn(finish="abort")]), GREETING)).json()
+
+    assert (reply["output_ids"], reply["meta_info"]["completion_tokens"]) == ([], 0)
+
+
+@pytest.mark.parametrize("body", [b"plain", "plain"])
+async def test_a_refusal_can_be_plain_text(body: str | bytes) -> None:
+    assert (await ask(ScriptedEngine([Refusal(status=500, body=body)]), GREETING)).text == "plain"
+
+
+async def test_another_finish_reason_can_be_given_whole() -> None:
+    finish = {"type": "stop", "matched": "NaN happened"}
+
+    reply = (await ask(ScriptedEngine([Turn(ids=[5], finish=finish)]), GREETING)).json()
+
+    assert reply["meta_info"]["finish_reason"] == finish
+
+
+async def test_a_running_id_cannot_be_used_again() -> None:
+    engine = ScriptedEngine([Turn(ids=[5], delay=30), Turn(ids=[6])])
+    async with client_of(engine) as client:
+        first = asyncio.create_task(client.post("/generate", json={**GREETING, "rid": "r"}))
+        await until(lambda: bool(engine._playing))
+        second = await client.post("/generate", json={**GREETING, "rid": "r"})
+        await client.post("/abort_request", json={"abort_all": True})
+        await first
+
+    assert second.json() == {"error": {"message": "Duplicate request ID detected: r"}}
+
+
+async def test_pausing_aborts_what_is_being_played() -> None:
+    engine = ScriptedEngine([Turn(ids=[5, 6], token_delay=30)])
+    async with client_of(engine) as client:
+        asked = asyncio.create_task(client.post("/generate", json=GREETING))
+        await until(lambda: bool(engine._playing))
+        flushed = await client.post("/flush_cache")
+        await client.post("/pause_generation", json={})
+
+        assert flushed.status_code == 400
+        assert (await asked).json()["meta_info"]["finish_reason"]["message"] == "Aborted"
+
+
+async def test_the_weight_version_is_the_engines_unless_the_turn_has_one() -> None:
+    engine = ScriptedEngine([Turn(ids=[5]), Turn(ids=[5], weight_version="own")], weight_version="v0")
+    async with client_of(engine) as client:
+        await client.post("/update_weight_version", json={"new_version": "v1"})
+        answers = [(await client.post("/generate", json=GREETING)).json() for _ in range(2)]
+
+    assert [answer["meta_info"]["weight_version"] for answer in answers] == ["v1", "own"]
+
+
+async def test_the_engine_says_about_itself_what_it_is_told_to_say() -> None:
+    engine = ScriptedEngine(model_info={"model_type": "qwen3_moe"}, server_info={"enable_return_routed_experts": True})
+    async with client_of(engine) as client:
+        model, server, loads = [
+            (await client.get(path)).json() for path in ("/model_info", "/server_info", "/v1/loads")
+        ]
+
+    assert (model["model_type"], model["is_generation"]) == ("qwen3_moe", True)
+    assert (server["enable_return_routed_experts"], server["version"]) == (True, "0.5.23")
+    assert loads["loads"][0]["num_running_reqs"] == 0
+
+
+async def test_a_conversation_that_goes_on_too_long_is_named() -> None:
+    engine = ScriptedEngine(conversations=[[Turn(ids=[10])]])
+    await ask(engine, {"input_ids": [1]})
+
+    with pytest.raises(SGLangConfigError, match="all 1 steps were played") as caught:
+        await ask(engine, {"input_ids": [1, 10, 3]})
+    with pytest.raises(SGLangConfigError, match="continues none of the 1 conversations"):
+        await ask(engine, {"input_ids": [2]})
+
+    assert "it continues conversation 0 (counted from 0)" in caught.value.__notes__
 
 
 async def test_text_without_a_tokenizer_is_refused_with_the_way_out() -> None:

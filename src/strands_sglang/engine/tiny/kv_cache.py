@@ -6,7 +6,6 @@ Invariant: `ids` are exactly the tokens whose keys and values are held, in order
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -65,38 +64,40 @@ class KVCache:
 
 
 class PrefixCache:
-    """Caches of finished sequences, the least recently used thrown away first."""
+    """Caches of finished sequences, the oldest thrown away first."""
 
     def __init__(self, config: ModelConfig, *, capacity: int) -> None:
         """Create it; `capacity` is the number of tokens kept."""
         self._config = config
         self._capacity = capacity
-        self._kept: OrderedDict[int, KVCache] = OrderedDict()
+        self._kept: list[KVCache] = []
 
     @property
     def tokens(self) -> int:
         """How many tokens are kept."""
-        return sum(len(cache) for cache in self._kept.values())
+        return sum(len(cache) for cache in self._kept)
 
     def begin(
         self, prompt: Sequence[int], *, at_most: int, namespace: tuple[str, str], running: Iterable[KVCache]
     ) -> KVCache:
         """Return a cache for `prompt` that holds as much of it as is known, at most `at_most` tokens."""
-        known = [cache for cache in (*self._kept.values(), *running) if cache.namespace == namespace]
+        known = [cache for cache in (*self._kept, *running) if cache.namespace == namespace]
         best = max(known, key=lambda cache: cache.common(prompt), default=None)
         shared = min(best.common(prompt), at_most) if best is not None else 0
         if best is None or shared == 0:
             return KVCache(self._config, namespace=namespace)
-        if id(best) in self._kept and shared == len(best):
-            return self._kept.pop(id(best))
-        return best.prefix(shared)
+        return self._take(best) if best in self._kept and shared == len(best) else best.prefix(shared)
+
+    def _take(self, cache: KVCache) -> KVCache:
+        self._kept.remove(cache)
+        return cache
 
     def keep(self, cache: KVCache) -> None:
         """Keep the cache of a finished sequence."""
         if cache.ids:
-            self._kept[id(cache)] = cache
+            self._kept.append(cache)
         while self.tokens > self._capacity:
-            self._kept.popitem(last=False)
+            del self._kept[0]
 
     def clear(self) -> None:
         """Forget everything."""

@@ -188,11 +188,8 @@ def read_types(params: Any) -> dict[str, Any]:
         if name not in FIELDS:
             known = ", ".join(f"`{each}`" for each in FIELDS)
             raise bad_schema(f"unknown field `{name}`, expected one of {known}")
-    return {name: _read(name, value) for name, value in params.items() if value is not None or name == "max_new_tokens"}
-
-
-def _read(name: str, value: Any) -> Any:
-    return None if value is None else FIELDS[name](value)
+    fields = {name: FIELDS[name](value) for name, value in params.items() if value is not None}
+    return fields if params.get("max_new_tokens", 0) is not None else {**fields, "max_new_tokens": None}
 
 
 def check_ranges(given: dict[str, Any], *, vocabulary: int) -> Sampling:
