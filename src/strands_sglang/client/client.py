@@ -94,12 +94,10 @@ class SGLangClient:
             transport: Send through this instead of real connections: an engine in this process, a test's double. It
                 stays yours to close.
         """
-        self.base_urls: tuple[str, ...] = tuple(
-            url.rstrip("/") for url in ([base_url] if isinstance(base_url, str) else base_url)
-        )
         policy = _retry_policy(retry, max_retries, retry_delay)
         self._check_options(max_connections, timeout, on_abort, max_resumptions)
-        self._servers = Servers(self.base_urls)
+        self._servers = Servers([base_url] if isinstance(base_url, str) else base_url)
+        self.base_urls = tuple(server.base_url for server in self._servers.all)
         self.base_url = self.base_urls[0]
         self.max_retries, self.retry_delay = policy.max_retries, policy.base_delay
         self.vocab_size = vocab_size

@@ -55,7 +55,7 @@ class Server:
     """
 
     def __init__(self, base_url: str) -> None:
-        """Check the address.
+        """Check the address, which has no trailing slash.
 
         Raises:
             SGLangConfigError: It is not the address of an HTTP server.
@@ -66,7 +66,7 @@ class Server:
                 f"base_url must look like http://localhost:30000, got {base_url!r}",
                 hint=f"did you mean http://{base_url}?" if "://" not in base_url else None,
             )
-        self.base_url = base_url.rstrip("/")
+        self.base_url = base_url
         self.contacted = False
         self.in_outage = False
         self.kind = ServerKind.UNKNOWN
@@ -108,7 +108,7 @@ class Servers:
         """Check the addresses."""
         if not base_urls:
             raise SGLangConfigError("base_url is an empty list: give at least one address")
-        self.all = tuple(Server(url) for url in dict.fromkeys(base_urls))
+        self.all = tuple(map(Server, dict.fromkeys(url.rstrip("/") for url in base_urls)))
         self.clock = clock
 
     def choose(self, key: str) -> Server:

@@ -1,0 +1,74 @@
+"""`PromptIds`: ids that know their JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strands_sglang.errors import SGLangConfigError
+from strands_sglang.wire import PromptIds
+
+ID_LISTS = st.lists(st.integers(0, 200_000), max_size=20)
+
+
+@given(st.lists(ID_LISTS, max_size=8))
+def test_extending_gives_the_encoding_of_all_ids(parts: list[list[int]]) -> None:
+    prompt = PromptIds()
+    for part in parts:
+        prompt = prompt.extended(part)
+
+    whole = [token for part in parts for token in part]
+    assert whole == list(prompt)
+    assert whole == orjson.loads(b"[" + b"".join(prompt.json) + b"]")
+    assert max(whole, default=-1) == prompt.highest
+
+
+@given(ID_LISTS, ID_LISTS, ID_LISTS)
+def test_two_branches_of_one_prompt_do_not_touch_each_other(start: list[int], one: list[int], two: list[int]) -> None:
+    prompt = PromptIds(start)
+    left, right = prompt.extended(one), prompt.extended(two)
+
+    assert (start, start + one, start + two) == (list(prompt), list(left), list(right))
+
+
+def test_extending_encodes_only_what_is_new() -> None:
+    prompt = PromptIds(range(1000))
+
+    assert prompt.json[0] is prompt.extended([1, 2]).json[0]
+
+
+def test_the_highest_id_is_known_after_extending_whenever_it_is_asked() -> None:
+    early = PromptIds([1, 9, 2])
+
+    assert early.highest == 9
+    assert early.extended([3]).highest == 9
+    assert early.extended([3, 11, 4]).highest == 11
+
+
+def test_a_prompt_is_a_sequence_equal_to_its_list() -> None:
+    prompt = PromptIds([5, 6, 7])
+
+    assert prompt == [5, 6, 7]
+    assert prompt == (5, 6, 7)
+    assert PromptIds([5]).extended([6, 7]) == prompt
+    assert hash(PromptIds([5, 6, 7])) == hash(prompt)
+    assert prompt != "567"
+    assert prompt[1:] == [6, 7]
+    assert prompt[-1] == 7
+    assert 6 in prompt
+    assert repr(prompt) == "PromptIds(3 ids)"
+
+
+@pytest.mark.parametrize("bad", [-1, 1.0, True, None, "7", [7]])
+def test_what_is_no_id_is_refused_with_its_position(bad: Any) -> None:
+    with pytest.raises(SGLangConfigError, match="position 2"):
+        PromptIds([1, 2, bad])
+
+
+def test_an_object_that_json_does_not_know_is_refused() -> None:
+    with pytest.raises(SGLangConfigError, match="plain integers"):
+        PromptIds([1, object()])  # type: ignore[list-item]
