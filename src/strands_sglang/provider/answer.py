@@ -1,4 +1,4 @@
-"""One answer of the model as the host sees it: content blocks, stop reason, stream events.
+"""One answer of the model as the host sees it: content blocks, stop reason, and the forms the host may store.
 
 Reasoning, text and calls are blocks of their own. A failed call attempt becomes a call of the reserved tool, so that
 the host runs nothing, the model reads the reason, and nothing is lost (guarantee G7).
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from strands.types.streaming import StreamEvent
 
 from strands_sglang.tool_parsers import ParsedTurn, ToolParseResult
 from strands_sglang.wire import FinishReason, FinishType, GenerateReply
@@ -28,6 +26,24 @@ _BLANK = "[blank text]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What the host was already shown of an answer while it was sampled.
+
+    Attributes:
+        reasoning: Reasoning shown so far.
+        text: Text shown so far.
+    """
+
+    reasoning: str = ""
+    text: str = ""
+
+    def begins(self, reasoning: str, text: str) -> bool:
+        """Whether an answer begins with what was shown: all of its reasoning, once text was shown."""
+        whole = reasoning == self.reasoning if self.text else reasoning.startswith(self.reasoning)
+        return whole and text.startswith(self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """One answer of the model.
 
@@ -40,13 +56,14 @@ class Answer:
     stop_reason: str
 
     @classmethod
-    def of(cls, parsed: ParsedTurn, finish: FinishReason) -> Answer:
-        """Build the answer from what was parsed and how the generation ended."""
+    def of(cls, parsed: ParsedTurn, finish: FinishReason, shown: Shown | None = None) -> Answer:
+        """Build the answer from what was parsed, how the generation ended, and what was shown of it."""
+        reasoning, text = parsed.reasoning or "", parsed.content
         blocks: list[Block] = []
-        if parsed.reasoning:
-            blocks.append({"reasoningContent": {"reasoningText": {"text": parsed.reasoning}}})
-        if parsed.content:
-            blocks.append({"text": parsed.content})
+        if shown is not None and not shown.begins(reasoning, text):
+            # It cannot be taken back: the host keeps it, before the answer as it turned out to be.
+            blocks = _text_blocks(shown.reasoning, shown.text)
+        blocks += _text_blocks(reasoning, text)
         blocks.extend({"toolUse": tool_use(call)} for call in parsed.calls)
         return cls(blocks=blocks, stop_reason=stop_reason(parsed, finish))
 
@@ -62,17 +79,6 @@ class Answer:
         if (plain := list(blocks)) != forms[0]:
             forms.append(plain)
         return [{"role": "assistant", "content": form} for form in forms]
-
-    def events(self, usage: Mapping[str, int], latency_ms: int) -> Iterator[StreamEvent]:
-        """Yield the answer as Strands' stream events."""
-        yield {"messageStart": {"role": "assistant"}}
-        for block in self.blocks:
-            start, delta = _start_and_delta(block)
-            yield {"contentBlockStart": {"start": start}}  # type: ignore[typeddict-item]
-            yield {"contentBlockDelta": {"delta": delta}}  # type: ignore[typeddict-item]
-            yield {"contentBlockStop": {}}
-        yield {"messageStop": {"stopReason": self.stop_reason}}  # type: ignore[typeddict-item]
-        yield {"metadata": {"usage": dict(usage), "metrics": {"latencyMs": latency_ms}}}  # type: ignore[typeddict-item]
 
 
 def tool_use(call: ToolParseResult) -> dict[str, Any]:
@@ -106,15 +112,14 @@ def usage_of(prompt_tokens: int, reply: GenerateReply) -> dict[str, int]:
     return usage
 
 
-def _start_and_delta(block: Block) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the start and the one delta of a block."""
-    if "toolUse" in block:
-        use = block["toolUse"]
-        start = {"toolUse": {"toolUseId": use["toolUseId"], "name": use["name"]}}
-        return start, {"toolUse": {"input": json.dumps(use["input"], ensure_ascii=False)}}
-    if "reasoningContent" in block:
-        return {}, {"reasoningContent": {"text": block["reasoningContent"]["reasoningText"]["text"]}}
-    return {}, {"text": block["text"]}
+def _text_blocks(reasoning: str, text: str) -> list[Block]:
+    """Return the blocks of what is not empty."""
+    blocks: list[Block] = []
+    if reasoning:
+        blocks.append({"reasoningContent": {"reasoningText": {"text": reasoning}}})
+    if text:
+        blocks.append({"text": text})
+    return blocks
 
 
 def _cut_tool_use(block: Block) -> Block:
@@ -138,7 +143,7 @@ def _normalised(blocks: Sequence[Block]) -> list[Block]:
 
 def _valid_name(block: Block) -> Block:
     """Replace the name of a tool use that Strands does not accept."""
-    use = block.get("toolUse")
+    use: Mapping[str, Any] | None = block.get("toolUse")
     if use is None or _TOOL_NAME.fullmatch(use["name"]):
         return block
     return {"toolUse": {**use, "name": _BAD_TOOL_NAME}}

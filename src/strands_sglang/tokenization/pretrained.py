@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strands_sglang.errors import ChatTemplateMissingError, SGLangConfigError
+from strands_sglang.errors import SGLangConfigError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -22,7 +22,6 @@ def get_tokenizer(tokenizer_path: str, *, trust_remote_code: bool = False) -> Pr
 
     Raises:
         SGLangConfigError: If it is neither a directory nor a hub name that transformers can load.
-        ChatTemplateMissingError: If the tokenizer has no chat template.
     """
     from transformers import AutoTokenizer
 

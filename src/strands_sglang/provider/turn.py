@@ -1,0 +1,212 @@
+"""One turn of the provider: prepare, send, read, commit.
+
+Nothing is recorded before the whole reply is there and read, and the commit has no await in it (guarantee G8).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from strands.types.exceptions import ContextWindowOverflowException
+from strands.types.streaming import StreamEvent
+
+from strands_sglang.client import SGLangClient
+from strands_sglang.errors import UnsupportedContentError
+from strands_sglang.session import Conversation, HostHistory, OnDivergence, PendingTurn
+from strands_sglang.tool_parsers import ParsedTurn, ToolParseResult, parse_turn_with
+from strands_sglang.wire import FinishType, GenerateReply, GenerateRequest
+
+from .answer import Answer, usage_of
+from .config import SGLangConfig
+from .constraint import Constraint
+from .failures import as_host_errors
+from .narration import LiveText, Narration
+
+T = TypeVar("T")
+
+# Strands' cancel signal is a threading.Event, which cannot be awaited: it is looked at this often, in seconds.
+_CANCEL_POLL = 0.05
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class TurnCall:
+    """One call of the engine for one conversation.
+
+    Attributes:
+        client: Sends the request.
+        tokenizer: The tokenizer as the user gave it.
+        tool_parser: Reads calls.
+        config: The options as they were when the call began.
+        tool_parse_errors: Counts failed call attempts, by attempted name.
+        conversation: Where the turn goes.
+        history: What is to be continued.
+        constraint: What the answer must look like, or None.
+        cancel_signal: Ends the generation when set, or None.
+        answer: The finished answer; None before it, and where the call was cancelled.
+    """
+
+    client: SGLangClient
+    tokenizer: Any
+    tool_parser: Any
+    config: SGLangConfig
+    tool_parse_errors: dict[str, int]
+    conversation: Conversation
+    history: HostHistory
+    constraint: Constraint | None = None
+    cancel_signal: threading.Event | None = None
+    answer: Answer | None = None
+
+    async def events(self) -> AsyncIterator[StreamEvent]:
+        """Run the turn and yield Strands' events of it; none are missing when it was cancelled before it was done."""
+        with as_host_errors():
+            pending = await self._prepared()
+        narration = Narration()
+        live = LiveText(narration, lambda ids: self._parse(pending, ids, FinishType.LENGTH))
+        reply: GenerateReply | None = None
+        async with aclosing(self._sampled(pending.request)) as sampled:
+            async for piece in sampled:
+                if isinstance(piece, GenerateReply):
+                    reply = piece
+                else:
+                    for event in live.feed(piece):
+                        yield event
+        if reply is None:
+            return
+        parsed = self._parse(pending, _without_stop(reply), reply.finish_reason.type)
+        self.answer = Answer.of(parsed, reply.finish_reason, narration.shown)
+        pending.commit(reply, answers=self.answer.host_forms(), facts=_facts(pending.request, reply, parsed))
+        for attempt in parsed.calls:
+            if attempt.is_error:
+                self.tool_parse_errors[attempt.name] = self.tool_parse_errors.get(attempt.name, 0) + 1
+        usage = usage_of(len(pending.request.input_ids), reply)
+        for event in narration.finish(self.answer, usage, round(reply.latency * 1000)):
+            yield event
+
+    async def _prepared(self) -> PendingTurn:
+        """Prepare the turn and check what can be checked before anything is sent."""
+        config = self.config
+        pending = self.conversation.prepare(
+            self.history,
+            on_divergence=OnDivergence(config.get("on_divergence", OnDivergence.BRANCH)),
+            sampling_params={"max_new_tokens": None, **(config.get("sampling_params") or {})},
+            return_logprob=config.get("return_logprob") is not False,
+            return_prompt_logprob=bool(config.get("return_prompt_logprob")),
+            return_routed_experts=bool(config.get("return_routed_experts")),
+        )
+        request = pending.request
+        if self.constraint is not None:
+            close = self.conversation.chat_tokenizer.reasoning_close(request.input_ids)
+            grammar = self.constraint.grammar(close)
+            pending.request = replace(request, sampling_params={**request.sampling_params, **grammar})
+        _check_fits(len(request.input_ids), config.get("context_window_limit"))
+        if pending.images:
+            await self._check_takes_images()
+        return pending
+
+    async def _sampled(self, request: GenerateRequest) -> AsyncGenerator[Sequence[int] | GenerateReply, None]:
+        """Yield sampled ids as they come where text is to be streamed, and the reply; nothing more once cancelled."""
+        if not self.config.get("stream"):
+            with as_host_errors():
+                reply = await _unless(self.cancel_signal, self.client.send(request))
+            if reply is not None:
+                yield reply
+            return
+        async with aclosing(self.client.stream(request)) as pieces:
+            while True:
+                with as_host_errors():
+                    piece = await _unless(self.cancel_signal, anext(pieces, None))
+                if piece is None:
+                    return
+                yield piece if isinstance(piece, GenerateReply) else piece.output_ids
+
+    def _parse(self, pending: PendingTurn, ids: Sequence[int], finish: FinishType) -> ParsedTurn:
+        """Read reasoning, content and calls from sampled ids, the stop token left out."""
+        chat_tokenizer = pending.conversation.chat_tokenizer
+        text = chat_tokenizer.decode(ids)
+        if self.constraint is not None and self.constraint.is_json:
+            return _json_turn(text, chat_tokenizer.reasoning_close(pending.request.input_ids))
+        return parse_turn_with(
+            self.tool_parser,
+            text,
+            tools=self.history.tools,
+            token_ids=ids,
+            tokenizer=self.tokenizer,
+            reasoning_open=pending.reasoning_open,
+            finish_reason=finish.value,
+            id_prefix=f"call_{len(pending.conversation.trajectory.turns)}",
+        )
+
+    async def _check_takes_images(self) -> None:
+        """Refuse images for a model that would silently ignore them."""
+        takes_images = await self.client.is_multimodal()
+        if not takes_images:
+            why = "takes text only" if takes_images is False else "does not say whether it takes images"
+            raise UnsupportedContentError(f"the history holds images, but the model at {self.client.base_url} {why}")
+
+
+def _check_fits(prompt_tokens: int, limit: int | None) -> None:
+    """Refuse a prompt that leaves no room for an answer, where the limit is known."""
+    if limit is not None and prompt_tokens >= limit:
+        raise ContextWindowOverflowException(
+            f"the prompt has {prompt_tokens} tokens and the context window {limit}; nothing was sent"
+        )
+
+
+def _without_stop(reply: GenerateReply) -> list[int]:
+    """Return the sampled ids without the stop token that ended them."""
+    ids, finish = reply.output_ids, reply.finish_reason
+    return ids[:-1] if ids and finish.type is FinishType.STOP and finish.matched == ids[-1] else ids
+
+
+def _json_turn(text: str, reasoning_close: str | None) -> ParsedTurn:
+    """Read an answer that is JSON by construction: whatever it holds is content."""
+    if reasoning_close is None:
+        return ParsedTurn(reasoning=None, content=text, calls=())
+    reasoning, _, content = text.partition(reasoning_close.strip())
+    return ParsedTurn(reasoning=reasoning, content=content.strip(), calls=())
+
+
+async def _unless(signal: threading.Event | None, awaited: Any) -> Any:
+    """Await something; None, and it is cancelled, if the signal is set first."""
+    if signal is None:
+        return await awaited
+    task = asyncio.ensure_future(awaited)
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=_CANCEL_POLL)
+            if signal.is_set() and not task.done():
+                return None
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def _facts(request: GenerateRequest, reply: GenerateReply, parsed: ParsedTurn) -> dict[str, Any]:
+    """Return what is worth keeping of a turn beside its tokens."""
+    facts: dict[str, Any] = {
+        "finish_reason": reply.finish_reason.type.value,
+        "matched": reply.finish_reason.matched,
+        "sampling_params": dict(request.sampling_params),
+        "prompt_tokens": reply.prompt_tokens,
+        "cached_tokens": reply.cached_tokens,
+        "latency": reply.latency,
+        "rid": reply.rid,
+        "retries": reply.retries or None,
+        "resumptions": reply.resumptions or None,
+        "routed_experts": reply.routed_experts,
+        "calls": [_call_facts(call) for call in parsed.calls] or None,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _call_facts(call: ToolParseResult) -> Mapping[str, Any]:
+    """Return what a trainer may want to know of a call attempt."""
+    facts = {"name": call.name, "id": call.id, "status": str(call.status), "token_span": call.token_span}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
