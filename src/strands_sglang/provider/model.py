@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
 from pydantic import BaseModel, ValidationError
 from strands.models import Model
@@ -223,7 +223,7 @@ class SGLangModel(Model):
         """Return what the answer must look like."""
         if output_model is not None:
             return json_answer(output_model.model_json_schema())
-        choice: Mapping[str, Any] = tool_choice or {"auto": {}}
+        choice = cast(Mapping[str, Any], tool_choice or {"auto": {}})
         if "auto" in choice:
             return None
         constraint = forced_call(self.tool_parser, history.tools, choice.get("tool", {}).get("name"))

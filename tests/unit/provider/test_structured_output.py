@@ -77,7 +77,8 @@ async def test_an_answer_that_is_no_instance_is_an_error(stage: Build) -> None:
     agent = on.agent()
     await agent.invoke_async("Hi")
 
-    with pytest.warns(DeprecationWarning, match="structured_output"), pytest.raises(SGLangGenerationError, match="no Verdict"):
+    deprecated = pytest.warns(DeprecationWarning, match="structured_output")
+    with deprecated, pytest.raises(SGLangGenerationError, match="no Verdict"):
         await agent.structured_output_async(Verdict, "Judge.")
 
 
