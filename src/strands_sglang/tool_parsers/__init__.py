@@ -15,17 +15,23 @@ from strands_sglang.tool_parsers.registry import TOOL_PARSER_REGISTRY, get_tool_
 from strands_sglang.tool_parsers.result import ParsedTurn, Piece, PieceKind, ToolParseResult, ToolParseStatus
 
 if TYPE_CHECKING:
+    from strands_sglang.tool_parsers.glm import GLMToolParser
     from strands_sglang.tool_parsers.hermes import HermesToolParser
+    from strands_sglang.tool_parsers.kimi_k2 import KimiK2ToolParser
     from strands_sglang.tool_parsers.qwen_xml import QwenXMLToolParser
 
 _CLASSES = {
+    "GLMToolParser": "glm",
     "HermesToolParser": "hermes",
+    "KimiK2ToolParser": "kimi_k2",
     "QwenXMLToolParser": "qwen_xml",
 }
 
 __all__ = [
     "TOOL_PARSER_REGISTRY",
+    "GLMToolParser",
     "HermesToolParser",
+    "KimiK2ToolParser",
     "ParsedTurn",
     "Piece",
     "PieceKind",

@@ -1,4 +1,4 @@
-"""The Mistral formats: up to tokenizer v7 (`mistral_v3`), and from v11 on (`mistral_v11`).
+"""The Mistral formats: up to tokenizer v7 (`mistral_v3`), from v11 on (`mistral_v11`), or whichever it is (`mistral`).
 
     [TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Paris"}, "id": "abcd12345"}]
     [TOOL_CALLS]get_weather[CALL_ID]abcd12345[ARGS]{"city": "Paris"}
@@ -23,6 +23,7 @@ _CALLS, _ID, _ARGS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 _NAME = re.compile(r"[^\s\[\]{}<>\"']+")
 _NATIVE_ID = re.compile(r"[a-zA-Z0-9]+")
 _SPACE = " \t\r\n"
+_LIST = re.compile(r"[ \t\r\n]*\[[ \t\r\n]*[{\]]")
 
 
 class MistralFormat(FormatParser):
@@ -81,6 +82,21 @@ class MistralV11ToolParser(MistralFormat):
         if read.end < 0:
             return broken_json(source, start, read.status, read.reason, name)
         return attempt_of(start, read.end, arguments_of(name, read, native_id=native_id))
+
+
+class MistralToolParser(MistralV11ToolParser):
+    """Reads either format: what stands behind the mark tells which it is."""
+
+    def __init__(self, *, think_start_token: str | None = None, think_end_token: str | None = None) -> None:
+        """Create the parser; see `FormatParser`."""
+        super().__init__(think_start_token=think_start_token, think_end_token=think_end_token)
+        self._list = MistralV3ToolParser(think_start_token=think_start_token, think_end_token=think_end_token)
+
+    def read_call(self, source: Source, start: int) -> Block:
+        """Read one call or one list of calls."""
+        if _LIST.match(source.text, start + len(_CALLS)):
+            return self._list.read_call(source, start)
+        return super().read_call(source, start)
 
 
 def attempt_of(start: int, end: int, outcome: CallOutcome) -> Attempt:

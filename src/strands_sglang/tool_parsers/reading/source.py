@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from strands_sglang.tool_parsers.reading.schema import ToolSchemas
@@ -53,6 +53,14 @@ class Source:
             index = bisect_left(marks, start)
             found = marks[index] if index < len(marks) and marks[index] < self.end else -1
         self._found[delimiter] = (start, found)
+        return found
+
+    def find_by(self, what: str, start: int, search: Callable[[int], int]) -> int:
+        """Return `search(start)`, where the next `what` begins at or after a place, or -1; remembered as `find` is."""
+        asked, found = self._found.get(what, (self.end + 1, -1))
+        if not (asked <= start and (found < 0 or start <= found)):
+            found = search(start)
+            self._found[what] = (start, found)
         return found
 
     def find_first(self, delimiters: Iterable[str], start: int) -> tuple[int, str]:

@@ -106,7 +106,7 @@ class ValueGrammar(ABC):
         if not head.name:
             reason = "the call gives no tool name"
             return brackets.broken(source, start, head.parameters, ToolParseStatus.MISSING_NAME, reason)
-        read = _Parameters()
+        read = Parameters()
         end = read.run(source, self, head.name, head.parameters)
         if isinstance(end, Wrong):
             return brackets.broken(source, start, read.reached, end.status, end.reason, head.name)
@@ -117,8 +117,15 @@ class ValueGrammar(ABC):
 
 
 @dataclass(slots=True)
-class _Parameters:
-    """The parameters of one call as they are read, and the first that is at fault."""
+class Parameters:
+    """The parameters of one call as they are read, and the first that is at fault.
+
+    Attributes:
+        values: The values by key.
+        status: OK, or the first fault.
+        reason: The fault in words.
+        reached: How far reading came.
+    """
 
     values: dict[str, Any] = field(default_factory=dict)
     status: ToolParseStatus = ToolParseStatus.OK

@@ -1,0 +1,61 @@
+"""The BEAM format: harmony's messages with values between tags.
+
+     to=get_weather<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name="city">
+    Paris
+    </rfl:parameter><|call|>
+
+One newline on both sides of a value is framing; values are typed by the schema.
+"""
+
+from __future__ import annotations
+
+import re
+
+from strands_sglang.tool_parsers.gpt_oss import GptOssToolParser
+from strands_sglang.tool_parsers.reading.messages import Message
+from strands_sglang.tool_parsers.reading.source import Source
+from strands_sglang.tool_parsers.reading.tag_values import Head, Header, Parameters, ValueGrammar, Wrong
+from strands_sglang.tool_parsers.reading.turn import Attempt, Block
+from strands_sglang.tool_parsers.result import ToolParseStatus
+
+_PARAMETER = re.compile(r'<rfl:parameter name="([^"<>\n]+)">')
+_XML = re.compile(r"(?:<\|constrain\|>|\s)xml\s*$")
+
+
+class BeamToolParser(GptOssToolParser, ValueGrammar):
+    """Reads the BEAM format."""
+
+    value_closer = "</rfl:parameter>"
+    value_openers = ("<rfl:parameter name=",)
+    newlines_framed = "both"
+
+    def read_message(self, source: Source, message: Message) -> Block:
+        """Read the parameters of a call."""
+        attempt = self._read_parameters(source, message)
+        return Block((attempt,), attempt.end)
+
+    def _read_parameters(self, source: Source, message: Message) -> Attempt:
+        name = self.display_name(message.header) or ""
+        if not _XML.search(message.header):
+            reason = f"the header {message.header[:80]!r} gives a content type other than xml"
+            return self.broken(source, message, message.body, ToolParseStatus.MALFORMED, reason, name)
+        read = Parameters()
+        end = read.run(source, self, name, message.body)
+        if isinstance(end, Wrong):
+            return self.broken(source, message, read.reached, end.status, end.reason, name)
+        return self.close(source, message, Attempt(message.start, end, read.status, name, read.values, read.reason))
+
+    def head(self, source: Source, place: int) -> Head | Wrong:
+        """Never used: the name stands in the header of the message."""
+        raise NotImplementedError
+
+    def header(self, source: Source, place: int) -> Header | Wrong:
+        """Read `<rfl:parameter name="KEY">`."""
+        match = _PARAMETER.match(source.text, place)
+        if match:
+            return Header(match[1], match.end())
+        return Wrong(f'{source.excerpt(place)} stands where <rfl:parameter name="KEY"> or the end of the call must')
+
+    def ends(self, source: Source, place: int) -> bool:
+        """Whether the message, or the text, ends at `place`."""
+        return place == source.end or any(source.at(mark, place) for mark in self.end_marks)
