@@ -328,8 +328,9 @@ def _request_from_fields(input_ids: Sequence[int], fields: dict[str, Any]) -> Ge
         raise SGLangConfigError("generate() returns one whole reply: stream=True is not for it")
     # `/generate` itself gives no log-probabilities unless asked.
     known: dict[str, Any] = {"return_logprob": False}
-    known |= {name: fields.pop(name) for name in _REQUEST_FIELDS & fields.keys() if fields[name] is not None}
-    return GenerateRequest(input_ids=input_ids, extra=fields, **known)
+    given = {name: value for name, value in fields.items() if value is not None}
+    known |= {name: given.pop(name) for name in _REQUEST_FIELDS & given.keys()}
+    return GenerateRequest(input_ids=input_ids, extra=given, **known)
 
 
 def _retry_policy(retry: RetryPolicy | None, max_retries: int | None, retry_delay: float | None) -> RetryPolicy:

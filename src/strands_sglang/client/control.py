@@ -161,7 +161,7 @@ class Control:
             raise
         except TimeoutError:
             raise SGLangTimeoutError(f"{url} gave no answer within {timeout} s", url=url) from None
-        server.answered()
+        server.contacted = True
         return answer
 
 

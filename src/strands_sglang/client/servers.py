@@ -26,6 +26,7 @@ RID_LENGTH = 54
 
 _HEX_KEY = re.compile(r"[0-9a-f]{32}")
 _PASS_OVER_SECONDS = 10.0
+_SILENCES_OF_AN_OUTAGE = 2
 # Not the seeded generator of the `random` module: an agent that seeds it would repeat its request ids.
 _RANDOM = random.SystemRandom()
 
@@ -50,7 +51,7 @@ class Server:
     Attributes:
         base_url: The address without a trailing slash.
         contacted: Whether it has ever answered anything.
-        in_outage: Whether its last attempt got no answer; a warning was logged when this began.
+        silent_attempts: How many attempts in a row got no answer.
         kind: What it is, once that was asked and answered.
     """
 
@@ -68,7 +69,7 @@ class Server:
             )
         self.base_url = base_url
         self.contacted = False
-        self.in_outage = False
+        self.silent_attempts = 0
         self.kind = ServerKind.UNKNOWN
         self._pass_over_until = 0.0
 
@@ -79,15 +80,14 @@ class Server:
     def answered(self) -> None:
         """Note that it answered."""
         self.contacted = True
-        self.in_outage = False
+        self.silent_attempts = 0
         self._pass_over_until = 0.0
 
     def gave_no_answer(self, now: float) -> bool:
-        """Note that it gave no answer; return whether that is news."""
-        news = not self.in_outage
-        self.in_outage = True
+        """Note that it gave no answer; return whether it is time to say so: once, and not for a single reset."""
+        self.silent_attempts += 1
         self._pass_over_until = now + _PASS_OVER_SECONDS
-        return news
+        return self.silent_attempts == _SILENCES_OF_AN_OUTAGE
 
     def is_passed_over(self, now: float) -> bool:
         """Whether it is better to ask another one now."""

@@ -36,8 +36,8 @@ TOO_LONG = [
     ("The input (5000 tokens) is longer than the model's context length (4096 tokens).", 5000, 4096),
     (
         "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total of "
-        "4200 tokens: 4000 tokens from the input messages and 200 tokens for the completion. Please reduce the number of "
-        "tokens in the input messages or the completion to fit within the limit.",
+        "4200 tokens: 4000 tokens from the input messages and 200 tokens for the completion. Please reduce the number "
+        "of tokens in the input messages or the completion to fit within the limit.",
         4000,
         4096,
     ),

@@ -1,0 +1,336 @@
+"""Connections: real sockets on loopback, several event loops, and what breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import pytest
+
+from strands_sglang.client import SGLangClient
+from strands_sglang.client.pool import KEEPALIVE_SECONDS, environment_proxy, is_loopback
+from strands_sglang.engine import EngineServer, ScriptedEngine, Turn, serve
+from strands_sglang.errors import SGLangConnectionError, SGLangIncompleteAnswerError, SGLangTimeoutError
+from strands_sglang.retry import RetryPolicy
+
+from .bodies import PROMPT, asked, reply_body
+
+ONCE = RetryPolicy(max_retries=0)
+QUICK = RetryPolicy(base_delay=0.0)
+REQUEST = asked(sampling_params={"max_new_tokens": 3})
+
+
+def endless(body: dict[str, Any]) -> Turn:
+    return Turn(ids=[7, 8, 9], finish="length")
+
+
+@contextmanager
+def served_elsewhere(engine: ScriptedEngine) -> Iterator[EngineServer]:
+    """A server in a thread and loop of its own, which outlives the loops of the test."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = serve(engine, port=0)
+    try:
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+@asynccontextmanager
+async def raw_server(
+    answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter, int], Awaitable[None]],
+) -> AsyncIterator[str]:
+    """A server that reads each request whole and then does whatever `answer` does; it counts connections from 1."""
+    connections = 0
+
+    async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        try:
+            await answer(reader, writer, connections)
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def read_request(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+    return await reader.readexactly(length)
+
+
+def whole(body: Any, *, claimed: int | None = None) -> bytes:
+    raw = json.dumps(body).encode()
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {claimed or len(raw)}\r\n\r\n"
+    return head.encode() + raw
+
+
+# --- event loops --------------------------------------------------------------------------------------------
+
+
+def test_one_client_serves_one_event_loop_after_the_other() -> None:
+    with served_elsewhere(ScriptedEngine(endless)) as server:
+        client = SGLangClient(server.url)
+
+        replies = [asyncio.run(client.send(REQUEST)) for _ in range(3)]
+    assert [reply.output_ids for reply in replies] == 3 * [[7, 8, 9]]
+    gc.collect()  # a connection that was left open would warn here, and warnings are errors
+
+
+def test_one_client_serves_several_event_loops_at_once() -> None:
+    with served_elsewhere(ScriptedEngine(endless)) as server:
+        client = SGLangClient(server.url)
+        replies: list[Any] = []
+
+        async def several() -> None:
+            replies.extend(await asyncio.gather(*(client.send(REQUEST) for _ in range(5))))
+
+        threads = [threading.Thread(target=asyncio.run, args=(several(),)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+    assert len(replies) == 20
+    gc.collect()
+
+
+def test_closing_reaches_the_connections_of_other_loops() -> None:
+    with served_elsewhere(ScriptedEngine(endless)) as server:
+        client = SGLangClient(server.url)
+        other = asyncio.new_event_loop()
+        thread = threading.Thread(target=other.run_forever)
+        thread.start()
+        asyncio.run_coroutine_threadsafe(client.send(REQUEST), other).result(10)
+
+        asyncio.run(client.close())
+        other.call_soon_threadsafe(other.stop)
+        thread.join(10)
+        other.close()
+    gc.collect()
+
+
+async def test_a_client_that_is_dropped_closes_its_connections() -> None:
+    async with serve(ScriptedEngine(endless), port=0) as server:
+        client = SGLangClient(server.url)
+        await client.send(REQUEST)
+        del client
+        gc.collect()
+        await asyncio.sleep(0.01)
+
+
+async def test_a_closed_client_can_be_used_again() -> None:
+    async with serve(ScriptedEngine(endless), port=0) as server, SGLangClient(server.url) as client:
+        await client.send(REQUEST)
+        await client.close()
+        assert (await client.send(REQUEST)).output_ids == [7, 8, 9]
+
+
+# --- connections --------------------------------------------------------------------------------------------
+
+
+def test_idle_connections_end_before_the_server_ends_them() -> None:
+    assert KEEPALIVE_SECONDS < 5
+
+
+async def test_a_connection_is_used_again() -> None:
+    seen: list[int] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        for _ in range(3):
+            await read_request(reader)
+            seen.append(number)
+            writer.write(whole(reply_body([7, 8, 9])))
+
+    async with raw_server(answer) as url, SGLangClient(url) as client:
+        for _ in range(3):
+            await client.send(REQUEST)
+    assert seen == [1, 1, 1]
+
+
+async def test_a_connection_that_the_server_closed_while_idle_costs_no_request() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await read_request(reader)
+        writer.write(whole(reply_body([7, 8, 9])))
+        await writer.drain()
+
+    async with raw_server(answer) as url, SGLangClient(url, retry=QUICK) as client:
+        for _ in range(4):
+            assert (await client.send(REQUEST)).output_ids == [7, 8, 9]
+
+
+async def test_no_more_connections_are_opened_than_allowed() -> None:
+    running = most = 0
+
+    async def step(body: dict[str, Any]) -> Turn:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return endless(body)
+
+    engine = ScriptedEngine(step)
+    async with serve(engine, port=0) as server, SGLangClient(server.url, max_connections=2) as client:
+        await asyncio.gather(*(client.send(REQUEST) for _ in range(9)))
+    assert most == 2
+
+
+async def test_an_abort_does_not_wait_for_a_free_connection() -> None:
+    engine = ScriptedEngine(lambda body: Turn(ids=[7, 8, 9], finish="length", delay=30))
+    async with (
+        serve(
+            engine,
+            port=0,
+        ) as server,
+        SGLangClient(server.url, max_connections=1) as client,
+    ):
+        tasks = [asyncio.create_task(client.send(REQUEST)) for _ in range(2)]
+        async with asyncio.timeout(10):
+            while not engine.requests:
+                await asyncio.sleep(0.005)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert engine.requests[0]["rid"] in engine.aborts
+
+
+# --- what breaks --------------------------------------------------------------------------------------------
+
+
+async def test_nobody_listening_is_told_with_the_address() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+
+    async with SGLangClient(f"http://127.0.0.1:{port}", retry=QUICK) as client:
+        with pytest.raises(
+            SGLangConnectionError, match=f"nobody answers at http://127.0.0.1:{port}/generate"
+        ) as raised:
+            await client.send(REQUEST)
+    assert raised.value.attempts == 4
+
+
+async def test_a_host_without_a_name_is_nobody() -> None:
+    async with SGLangClient("http://no-such-host.invalid", retry=ONCE) as client:
+        with pytest.raises(SGLangConnectionError, match=r"nobody answers at http://no-such-host\.invalid"):
+            await client.send(REQUEST)
+
+
+async def test_a_reset_before_any_byte_is_tried_again() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        body = await read_request(reader)
+        if b"input_ids" in body and number > 1:
+            writer.write(whole(reply_body([7, 8, 9])))
+            await writer.drain()
+
+    async with raw_server(answer) as url, SGLangClient(url, retry=QUICK) as client:
+        assert (await client.send(REQUEST)).retries == 1
+
+
+async def test_an_answer_that_breaks_off_is_named_so() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await read_request(reader)
+        writer.write(whole(reply_body([7, 8, 9]), claimed=10_000))
+        await writer.drain()
+
+    async with raw_server(answer) as url, SGLangClient(url, retry=ONCE) as client:
+        with pytest.raises(SGLangIncompleteAnswerError, match="in the middle of its answer"):
+            await client.send(REQUEST)
+
+
+async def test_what_is_no_http_is_a_connection_error() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await read_request(reader)
+        writer.write(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
+        await writer.drain()
+
+    async with raw_server(answer) as url, SGLangClient(url, retry=ONCE) as client:
+        with pytest.raises(SGLangConnectionError, match=url):
+            await client.send(REQUEST)
+
+
+async def test_tls_to_a_server_without_tls_is_a_connection_error() -> None:
+    async with serve(ScriptedEngine(endless), port=0) as server:
+        context = ssl.create_default_context()
+        async with SGLangClient(server.url.replace("http:", "https:"), retry=ONCE, verify=context) as client:
+            with pytest.raises(SGLangConnectionError):
+                await client.send(REQUEST)
+
+
+async def test_a_silent_server_meets_the_deadline() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await reader.read()
+
+    async with raw_server(answer) as url, SGLangClient(url, timeout=0.1) as client:
+        with pytest.raises(SGLangTimeoutError, match="deadline"):
+            await client.send(REQUEST)
+
+
+# --- headers and proxies ------------------------------------------------------------------------------------
+
+
+async def test_keys_and_headers_are_sent_where_they_belong() -> None:
+    heads: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        heads.append(head.lower())
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+
+    options: dict[str, Any] = {"api_key": "key", "admin_api_key": "admin", "headers": {"X-Team": "red"}}
+    async with raw_server(answer) as url, SGLangClient(url, retry=ONCE, **options) as client:
+        for call in (client.send(REQUEST), client.server_info(), client.flush_cache()):
+            await asyncio.gather(call, return_exceptions=True)
+    assert [head.split(b"authorization: ")[1].split(b"\r\n")[0] for head in heads] == [
+        b"bearer key",
+        b"bearer key",
+        b"bearer key",
+        b"bearer admin",
+    ]
+    assert all(b"x-team: red" in head and b"content-type: application/json" in head for head in heads)
+
+
+@pytest.mark.parametrize("host", ["localhost", "a.localhost", "127.0.0.1", "127.1.2.3", "::1", "0.0.0.0"])
+def test_loopback_is_recognised(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["", "localhost.example.com", "10.0.0.1", "example.com", "::2"])
+def test_other_hosts_are_not_loopback(host: str) -> None:
+    assert not is_loopback(host)
+
+
+def test_environment_proxies_are_used_but_never_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+
+    assert environment_proxy("http://example.com/x") == "http://proxy:3128"
+    assert environment_proxy("https://example.com/x") is None
+    assert environment_proxy("http://127.0.0.1:30000/x") is None
+    monkeypatch.setenv("no_proxy", "example.com")
+    assert environment_proxy("http://example.com/x") is None
+
+
+async def test_loopback_is_reached_although_a_proxy_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    async with serve(ScriptedEngine(endless), port=0) as server, SGLangClient(server.url, retry=ONCE) as client:
+        assert (await client.generate(PROMPT))["output_ids"] == [7, 8, 9]
