@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import pytest
 
-from tests.integration.sglang_cpu.install import default_environment, is_whole
-from tests.integration.sglang_cpu.server import running_server
+from .episodes import Served
+from .sglang_cpu.install import default_environment, is_whole
+from .sglang_cpu.server import running_server
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -101,7 +102,9 @@ def served_model(sglang_url: str) -> str:
     """Path or name of the served model's tokenizer, as the server gives it."""
     reply = httpx.get(f"{sglang_url}/model_info", timeout=30.0)
     info: dict[str, Any] = reply.raise_for_status().json()
-    return str(info["tokenizer_path"])
+    name = str(info["tokenizer_path"])
+    # A server started from here may have been given a relative path.
+    return str(Path(name).resolve()) if Path(name).is_dir() else name
 
 
 @pytest.fixture(scope="session")
@@ -116,3 +119,9 @@ def tokenizer(served_model: str) -> PreTrainedTokenizerBase:
 def tool_parser_name(pytestconfig: pytest.Config) -> str:
     """The tool parser for the served model."""
     return str(pytestconfig.getoption("--sglang-tool-parser"))
+
+
+@pytest.fixture(scope="session")
+def served(sglang_url: str, tokenizer: PreTrainedTokenizerBase, tool_parser_name: str) -> Served:
+    """The server with what is needed to talk to its model."""
+    return Served(url=sglang_url, tokenizer=tokenizer, tool_parser=tool_parser_name)

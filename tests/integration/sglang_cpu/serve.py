@@ -23,6 +23,8 @@ FLAGS = (
     # Without a bound the KV pool takes all memory there is.
     *("--max-total-tokens", "32768", "--max-running-requests", "16"),
     *("--random-seed", "0"),
+    # An idle scheduler would otherwise keep half a core busy.
+    "--sleep-on-idle",
     # A small model under a JSON grammar would otherwise pad with whitespace until its budget ends.
     "--constrained-json-disable-any-whitespace",
 )

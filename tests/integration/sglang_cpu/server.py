@@ -19,8 +19,8 @@ import httpx
 
 from .install import HERE, python_of
 
-READY_WITHIN = 300.0
-"""Seconds until `/health` must answer 200. A start takes 20 s on two quiet cores and 90 s on busy ones."""
+READY_WITHIN = 600.0
+"""Seconds until `/health` must answer 200. A start takes 20 s on two quiet cores, minutes on very busy ones."""
 
 STOP_WITHIN = 30.0
 """Seconds that SIGTERM may take, before the whole process group is killed."""

@@ -1,0 +1,57 @@
+"""The README's first program, as printed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .episodes import TOLERANCE, Served, score
+
+README = Path(__file__).parents[2] / "README.md"
+
+# What names the reader's own server and model; everything else runs as it stands.
+PLACES = {
+    "url": r"(?<=[\"'])http://localhost:30000(?=[\"'])",
+    "tokenizer": r"(?<=from_pretrained\([\"'])[^\"']+(?=[\"']\))",
+    "tool_parser": r"(?<=get_tool_parser\([\"'])[^\"']+(?=[\"']\))",
+}
+
+
+def quick_start() -> str:
+    """Return the README's program: its first Python block that makes a model and runs."""
+    text = README.read_text(encoding="utf-8")
+    blocks = [match[1] for match in re.finditer(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)]
+    return next(block for block in blocks if "SGLangModel(" in block and "asyncio.run(" in block)
+
+
+def test_the_quick_start_runs_and_prints_an_exact_record(served: Served, served_model: str, tmp_path: Path) -> None:
+    program = quick_start()
+    for place, value in (("url", served.url), ("tokenizer", served_model), ("tool_parser", served.tool_parser)):
+        before, *after = re.split(PLACES[place], program)
+        assert len(after) == 1, f"the README's program names its {place} {len(after)} times"
+        program = before + value + after[0]
+    file = tmp_path / "quick_start.py"
+    file.write_text(program, encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, str(file)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    printed = re.search(r"(\[[^][]*\]) (\[[^][]*\]) (\[[^][]*\])\s*\Z", done.stdout)
+    assert printed, done.stdout
+    token_ids, loss_mask, logprobs = (ast.literal_eval(part) for part in printed.groups())
+    assert len(token_ids) == len(loss_mask) == len(logprobs)
+    assert "25 * 17" in served.tokenizer.decode(token_ids)
+    scores = score(served.url, token_ids)
+    for sampled, recorded, again in zip(loss_mask, logprobs, scores, strict=True):
+        if sampled:
+            assert recorded == pytest.approx(again, abs=TOLERANCE)
+        else:
+            assert recorded is None
+    assert 0 < sum(loss_mask) < len(loss_mask)
