@@ -76,7 +76,6 @@ def loads(*, running: int, waiting: int, used_tokens: int, max_tokens: int, max_
         "dp_rank": 0,
         "num_running_reqs": running,
         "num_waiting_reqs": waiting,
-        "num_total_reqs": running + waiting,
         "num_used_tokens": used_tokens,
         "max_total_num_tokens": max_tokens,
         "max_running_requests": max_running,

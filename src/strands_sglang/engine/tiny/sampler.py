@@ -21,7 +21,11 @@ LEAST = float(np.finfo(np.float32).min)
 
 
 def adjust(logits: Array, sampling: Sampling, output: Sequence[int], stop_tokens: Set[int]) -> Array:
-    """Return the logits after penalties, the ban on early stops, and bias, in SGLang's order."""
+    """Return the logits after penalties, the ban on early stops, and bias.
+
+    Additive penalties come before the multiplicative one, as in SGLang's overlapped schedule, its default. In its other
+    schedule the order of the two differs from one start of the server to the next.
+    """
     if sampling.penalises:
         logits = _penalise(logits, sampling, output)
     if len(output) < sampling.min_new_tokens:

@@ -101,6 +101,11 @@ class Scheduler:
             self._prefixes.clear()
         return idle
 
+    def forget_all(self) -> None:
+        """Drop every sequence without a word to its listener."""
+        self.waiting.clear()
+        self.running.clear()
+
     def _retract_all(self) -> None:
         for sequence in reversed(self.running):
             sequence.retract()

@@ -75,9 +75,9 @@ class Worker:
     def _run(self) -> None:
         while self._goes_on():
             while self._inbox:
-                self._inbox.popleft()()
+                self._do(self._inbox.popleft())
             if self._scheduler.has_work:
-                self._step()
+                self._do(self._scheduler.step)
 
     def _goes_on(self) -> bool:
         """Say whether there is anything to do; where not, the thread is given up under the lock."""
@@ -85,10 +85,10 @@ class Worker:
             self._busy = bool(self._inbox) or self._scheduler.has_work
             return self._busy
 
-    def _step(self) -> None:
+    def _do(self, call: Callable[[], object]) -> None:
         try:
-            self._scheduler.step()
+            call()
         except Exception as error:
-            self._scheduler.running.clear()
-            self._scheduler.waiting.clear()
+            # A sequence half way through a step cannot go on; those who wait must not wait for ever.
+            self._scheduler.forget_all()
             self._on_failure(error)
