@@ -1,0 +1,292 @@
+"""One conversation: prepare, commit, and the ids in between.
+
+`prepare` changes nothing; it returns a `PendingTurn` whose request begins with exactly the tokens recorded so far.
+`PendingTurn.commit` is the only writer, one step without an await (guarantee G8). The chat form of messages is asked
+for only where it is needed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from strands_sglang.errors import HistoryDivergedError, StaleTurnError
+from strands_sglang.rollout import Segment, SegmentKind
+from strands_sglang.tokenization import ChatTokenizer, PromptTokens, SampledTurn
+from strands_sglang.trajectory import Lineage, Trajectory, Turn
+from strands_sglang.wire import GenerateReply, GenerateRequest, PromptIds
+
+from .agreement import Agreement, Node, agreement
+from .history import HostHistory, OnDivergence, fingerprint
+
+
+class Conversation:
+    """The turns of one agent's loop, or of one chain of side calls."""
+
+    def __init__(
+        self,
+        *,
+        chat_tokenizer: ChatTokenizer,
+        trajectory: Trajectory,
+        number: int,
+        lineage: Lineage,
+        stand_ins: Set[bytes] = frozenset(),
+        lock: threading.Lock | None = None,
+    ) -> None:
+        """Create an empty conversation.
+
+        Args:
+            chat_tokenizer: Turns messages into ids; may be replaced between calls, and then renders the next prompt.
+            trajectory: Where committed turns go.
+            number: Number of the conversation within the trajectory.
+            lineage: Whose loop it is.
+            stand_ins: Fingerprints of messages that the host writes in the place of an answer that it threw away.
+            lock: Held while a turn is added to the trajectory; all its conversations share one.
+        """
+        self.chat_tokenizer = chat_tokenizer
+        self.trajectory = trajectory
+        self.number = number
+        self._lineage = lineage
+        self._stand_ins = stand_ins
+        self._lock = lock if lock is not None else threading.Lock()
+        self._nodes: list[Node] = []
+        # The newest turn and the ids up to and including it, so that a linear episode never gathers or encodes them
+        # again. One attribute: threads that share a conversation never see the one without the other.
+        self._newest: tuple[Node | None, PromptIds] = (None, PromptIds())
+
+    @property
+    def lineage(self) -> Lineage:
+        """Whose loop it is; setting it relabels the turns that are already there."""
+        return self._lineage
+
+    @lineage.setter
+    def lineage(self, lineage: Lineage) -> None:
+        with self._lock:
+            self._lineage = lineage
+            for node in self._nodes:
+                node.turn.lineage = lineage
+
+    @property
+    def last_turn(self) -> Turn | None:
+        """The turn committed last; its path is the active branch."""
+        return self._nodes[-1].turn if self._nodes else None
+
+    def is_continued_by(self, history: HostHistory, *, newest: bool = True) -> bool:
+        """Whether a history goes on from the newest turn; or from any turn, if `newest` is false."""
+        parent = self._compare(history).parent
+        return parent is not None and (not newest or parent is self._nodes[-1])
+
+    def prepare(
+        self,
+        history: HostHistory,
+        *,
+        on_divergence: OnDivergence = OnDivergence.BRANCH,
+        **options: Any,
+    ) -> PendingTurn:
+        """Turn a history into a request, changing nothing.
+
+        Args:
+            history: What the host asks to have continued.
+            on_divergence: What to do when the history is not the recorded one.
+            **options: Fields of `GenerateRequest` other than the ids. `return_prompt_logprob` and
+                `return_routed_experts` are translated to the spans of what is new.
+
+        Raises:
+            HistoryDivergedError: If the history was changed and `on_divergence` is "raise".
+            TokenizationError: If the messages cannot be turned into ids without guessing.
+        """
+        agreed = self._compare(history)
+        parent = agreed.parent
+        if on_divergence is OnDivergence.RAISE and self._nodes and parent is not self._nodes[-1]:
+            raise self._divergence(history)
+        start = parent.depth + 1 if parent else 0
+        prompt = self._prompt(history, parent, start)
+        context = self._context_of(parent)
+        if prompt.trimmed:
+            context = PromptIds(context[: -prompt.trimmed])
+        input_ids = context.extended(prompt.ids)
+        images = history.images(start, len(history.messages))
+        earlier_images = [image for turn in parent.turn.path() for image in turn.images] if parent else []
+        return PendingTurn(
+            conversation=self,
+            agreed=agreed,
+            history=history,
+            rendering=self.chat_tokenizer,
+            prompt=prompt,
+            images=images,
+            reasoning_open=self.chat_tokenizer.reasoning_open(input_ids),
+            request=self._request(input_ids, len(context), [*earlier_images, *images], options),
+        )
+
+    def _compare(self, history: HostHistory) -> Agreement:
+        """Compare a history with the recorded turns."""
+        return agreement(self._nodes, history, self.chat_tokenizer, self._stand_ins)
+
+    def _prompt(self, history: HostHistory, parent: Node | None, start: int) -> PromptTokens:
+        """Return the ids of what is new: the whole first prompt, or what the template puts after a turn."""
+        end = len(history.messages)
+        if parent is None:
+            return self.chat_tokenizer.first(history.chat(0, end), history.tools)
+        turn = SampledTurn(
+            prompt_ids=parent.turn.prompt.ids,
+            ids=parent.turn.sampled.ids,
+            message=history.chat(parent.depth, start)[-1],
+            finish_reason=parent.finish_reason,
+        )
+        context = history.chat(0, parent.depth)
+        return self.chat_tokenizer.bridge(context, turn, history.chat(start, end), history.tools)
+
+    def _context_of(self, node: Node | None) -> PromptIds:
+        """Return the ids up to and including a turn."""
+        if node is None:
+            return PromptIds()
+        newest, context = self._newest
+        if node is newest:
+            return context
+        return PromptIds(node.turn.rollout().token_ids)
+
+    def _request(
+        self, input_ids: PromptIds, known: int, images: list[str], options: Mapping[str, Any]
+    ) -> GenerateRequest:
+        """Build the request; `known` is the number of ids that were recorded before."""
+        fields = dict(options)
+        if fields.pop("return_prompt_logprob", False):
+            # The first entry of the span asked for never has a value, so the span begins one token early.
+            fields["logprob_start_len"] = max(0, known - 1)
+        if fields.get("return_routed_experts"):
+            # The last sampled token had no row in its own turn: it was never fed to the model.
+            fields["routed_experts_start_len"] = max(0, known - 1)
+        return GenerateRequest(
+            input_ids=input_ids,
+            image_data=images,
+            conversation_id=f"{self.trajectory.id}-{self.number}",
+            **fields,
+        )
+
+    def _divergence(self, history: HostHistory) -> HistoryDivergedError:
+        """Say what differs from the newest branch."""
+        newest = self._nodes[-1]
+        if newest.root != history.root or newest.path()[0].rendering is not self.chat_tokenizer:
+            what = "system prompt or tools" if newest.root != history.root else "options of the chat template"
+            return HistoryDivergedError(f"the {what} are not those of the recorded turns", change=what)
+        expected = newest.expected()
+        for index, forms in enumerate(expected):
+            if index >= len(history.digests):
+                change = f"the history ends after {index} messages, {len(expected)} were recorded"
+            elif history.digests[index] not in forms:
+                change = f"message {index} ({history.role(index)}) is not the one recorded"
+            else:
+                continue
+            return HistoryDivergedError(
+                f"the host's history was changed: {change}; on_divergence='branch' would start a branch here",
+                message_index=index,
+                change=change,
+            )
+        # Not the newest turn, but one as deep: the host went back to an answer that it had replaced.
+        return HistoryDivergedError("the host's history goes on from an older answer", change="an older answer")
+
+    def _commit(
+        self, pending: PendingTurn, reply: GenerateReply, answers: Sequence[Any], facts: Mapping[str, Any]
+    ) -> Turn:
+        """Append a turn; only `PendingTurn.commit` calls this."""
+        history, parent = pending.history, pending.agreed.parent
+        start, depth = parent.depth + 1 if parent else 0, len(history.messages)
+        prompt = _prompt_segment(pending, reply)
+        sampled = Segment.of(
+            SegmentKind.SAMPLED,
+            reply.output_ids,
+            reply.output_logprobs,
+            weight_spans=tuple((span.version, span.start, span.end) for span in reply.weight_versions),
+            message_index=depth,
+            facts=facts,
+        )
+        forms = frozenset(fingerprint(answer) for answer in answers)
+        context = pending.request.prompt.extended(reply.output_ids)
+        with self._lock:
+            # Nothing below can fail, so that a turn is recorded whole or not at all.
+            turn = Turn(
+                index=len(self.trajectory.turns),
+                parent=parent.turn if parent else None,
+                prompt=prompt,
+                sampled=sampled,
+                conversation=self.number,
+                lineage=self._lineage,
+                images=pending.images,
+            )
+            node = Node(
+                turn=turn,
+                parent=parent,
+                root=history.root,
+                rendering=pending.rendering,
+                given=tuple(history.digests[start:]),
+                depth=depth,
+                question=history.identity(depth - 1),
+                answers=forms,
+                finish_reason=reply.finish_reason.type.value,
+                instead_of=pending.agreed.instead_of,
+            )
+            for earlier, fate in pending.agreed.fates:
+                earlier.turn.fate = fate
+            self.trajectory.add(turn)
+            self._nodes.append(node)
+            self._newest = node, context
+        return turn
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PendingTurn:
+    """A turn that was prepared and not yet committed.
+
+    Attributes:
+        conversation: Where it will be appended.
+        request: What to send.
+        prompt: The new prompt ids and what is known of them.
+        images: Images that belong to the new prompt ids, as data URLs.
+        reasoning_open: Whether the prompt ends inside an open reasoning block.
+        history: What the host asked to have continued.
+        agreed: How far it agrees with the recorded turns.
+        rendering: What the prompt was rendered by.
+    """
+
+    conversation: Conversation
+    request: GenerateRequest
+    prompt: PromptTokens
+    images: tuple[str, ...]
+    reasoning_open: bool
+    history: HostHistory
+    agreed: Agreement
+    rendering: ChatTokenizer
+    _committed: bool = field(default=False)
+
+    def commit(self, reply: GenerateReply, *, answers: Sequence[Any], facts: Mapping[str, Any]) -> Turn:
+        """Append the reply to the record, in one step.
+
+        Args:
+            reply: The validated reply to `request`.
+            answers: The forms in which the host may hold the answer in its history from now on.
+            facts: What is known of the turn, as JSON values.
+
+        Returns:
+            The committed turn.
+
+        Raises:
+            StaleTurnError: If this turn was committed before.
+        """
+        if self._committed:
+            raise StaleTurnError("this turn was committed before; prepare it again for another answer")
+        turn = self.conversation._commit(self, reply, answers, facts)
+        self._committed = True
+        return turn
+
+
+def _prompt_segment(pending: PendingTurn, reply: GenerateReply) -> Segment:
+    """Return the prompt's segment, with logprobs where the server was asked for them."""
+    ids = pending.prompt.ids
+    values = None
+    if reply.input_logprobs:
+        newest = list(reply.input_logprobs)[-len(ids) :] if ids else []
+        values = [None] * (len(ids) - len(newest)) + newest
+    facts = {"guarded": [literal.literal for literal in pending.prompt.guarded]} if pending.prompt.guarded else {}
+    return Segment.of(SegmentKind.PROMPT, ids, values, replaces=pending.prompt.trimmed, facts=facts)
