@@ -238,6 +238,15 @@ async def test_text_is_encoded_by_a_tokenizer_of_either_library(tokenizer: Any) 
     assert (trimmed["text"], whole["text"]) == ("425", "425<|im_end|>")
 
 
+async def test_streamed_text_grows_with_the_ids(tokenizer: Any) -> None:
+    engine = ScriptedEngine([Turn(text="425<|im_end|>")], tokenizer=tokenizer)
+
+    reply = await ask(engine, {"input_ids": [1], "stream": True})
+
+    chunks = [orjson.loads(line.removeprefix("data: ")) for line in reply.text.split("\n\n")[:-2]]
+    assert [chunk["text"] for chunk in chunks] == ["4", "42", "425", "425"]
+
+
 async def test_ids_and_text_together_are_taken_as_they_are() -> None:
     reply = (await ask(ScriptedEngine([Turn(ids=[5], text="odd")]), GREETING)).json()
 

@@ -138,7 +138,8 @@ class ScriptedEngine(NativeApi):
         if rid in self._playing:
             raise bad_value(f"Duplicate request ID detected: {rid}")
         ids = self.ids_of(turn)
-        playback = Playback(turn, ids, self._text(turn, ids, body), rid=rid, body=body, version=self.weight_version)
+        text_of = self._text_of(turn, ids, body)
+        playback = Playback(turn, ids, text_of, rid=rid, body=body, version=self.weight_version)
         self._playing[rid] = playback
         if body.get("stream"):
             return stream_answer(self._events(playback))
@@ -166,13 +167,15 @@ class ScriptedEngine(NativeApi):
                 yield event(answer)
         yield DONE
 
-    def _text(self, turn: Turn, ids: list[int], body: dict[str, Any]) -> str:
+    def _text_of(self, turn: Turn, ids: list[int], body: dict[str, Any]) -> Callable[[int], str]:
+        """Return the text after so many ids; a text that was given beside ids comes whole, at the end."""
+        codec, skip = self._codec, (body.get("sampling_params") or {}).get("skip_special_tokens", True)
         if turn.ids is not None and turn.text is not None:
-            return turn.text
-        if self._codec is None:
-            return ""
-        sampling = body.get("sampling_params") or {}
-        return self._codec.decode(ids, skip_special=sampling.get("skip_special_tokens", True))
+            whole = turn.text
+            return lambda count: whole if count == len(ids) else ""
+        if codec is None:
+            return lambda _: ""
+        return lambda count: codec.decode(ids[:count], skip_special=skip)
 
     def model_info(self) -> dict[str, Any]:
         """Return the body of `/model_info`."""

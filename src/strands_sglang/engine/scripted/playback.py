@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 from strands_sglang.engine.reply import ABORTED, ABORTED_IN_QUEUE, Logprobs, Reply, Triple
@@ -23,12 +23,19 @@ class Playback:
     """One turn as it is played to one request."""
 
     def __init__(
-        self, turn: Turn, ids: Sequence[int], text: str, *, rid: str, body: dict[str, Any], version: str
+        self,
+        turn: Turn,
+        ids: Sequence[int],
+        text_of: Callable[[int], str],
+        *,
+        rid: str,
+        body: dict[str, Any],
+        version: str,
     ) -> None:
-        """Prepare the turn for the request `body`; `ids` and `text` are the turn's, resolved."""
+        """Prepare the turn for the request `body`; `ids` and the text after so many of them are the turn's."""
         self.turn = turn
         self.ids = list(ids)
-        self.text = text
+        self.text_of = text_of
         self.rid = rid
         self.body = body
         self.version = turn.weight_version or version
@@ -77,7 +84,7 @@ class Playback:
         """Return the reply's body after `count` ids."""
         reply = Reply(
             rid=self.rid,
-            text=self.text if last and count == len(self.ids) else "",
+            text=self.text_of(count),
             output_ids=self.ids[:count],
             finish=finish,
             prompt_tokens=len(self.prompt),

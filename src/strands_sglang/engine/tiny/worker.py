@@ -44,7 +44,7 @@ class Worker:
     """Runs a scheduler in a thread of its own."""
 
     def __init__(self, scheduler: Scheduler, *, on_failure: Callable[[Exception], None]) -> None:
-        """Create it; `on_failure` is told of an error inside a step, after which the scheduler is empty."""
+        """Create it; `on_failure` is told of an error that nobody waits for, after which the scheduler is empty."""
         self._scheduler = scheduler
         self._on_failure = on_failure
         self._inbox: deque[Callable[[], object]] = deque()
