@@ -31,11 +31,12 @@ from strands_sglang.trajectory import Trajectory
 from .config import SGLangConfig as Config
 from .config import validated
 from .constraint import Constraint, forced_call, json_answer
-from .conversations import Conversations
+from .conversations import Conversations, tracking_ids
 from .messages import images_of, system_text, to_chat, to_tools
 from .turn import TurnCall
 
 if TYPE_CHECKING:
+    from strands.agent.agent_metadata import AgentMetadata
     from transformers import PreTrainedTokenizerBase
 
 logger = logging.getLogger(__name__)
@@ -134,7 +135,9 @@ class SGLangModel(Model):
         *,
         tool_choice: ToolChoice | None = None,
         system_prompt_content: list[SystemContentBlock] | None = None,
+        invocation_state: dict[str, Any] | None = None,
         cancel_signal: threading.Event | None = None,
+        agent_metadata: AgentMetadata | None = None,
         structured_output_model: type[BaseModel] | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[StreamEvent]:
@@ -147,7 +150,9 @@ class SGLangModel(Model):
             tool_choice: Whether the answer must be a call, by constrained decoding. A warning says where the tool-call
                 format has no grammar.
             system_prompt_content: The system prompt as blocks; wins over `system_prompt`.
+            invocation_state: Names the agent, where it can be believed; its messages' identities are read from it.
             cancel_signal: Ends the generation when set, and tells whose loop this is.
+            agent_metadata: Names the agent's saved session, by which a restored agent goes on in its conversation.
             structured_output_model: Constrains the answer to a JSON object of this model.
             **kwargs: What else Strands passes; it has no bearing on a prompt.
 
@@ -159,12 +164,18 @@ class SGLangModel(Model):
             ModelThrottledException: If the server is busy and the client's retries are used up.
             SGLangError: For everything else that goes wrong; see `strands_sglang.errors`.
         """
-        history = _history(messages, tool_specs, system_text(system_prompt, system_prompt_content))
+        history = _history(
+            messages,
+            tool_specs,
+            system_text(system_prompt, system_prompt_content),
+            tracking_ids(messages, cancel_signal, invocation_state),
+        )
         chat_tokenizer = self._chat_tokenizer()
         if cancel_signal is None:
             conversation = self._conversations.aside(history, chat_tokenizer)
         else:
-            conversation = self._conversations.of_agent(cancel_signal, chat_tokenizer)
+            session_id = agent_metadata.session_id if agent_metadata else None
+            conversation = self._conversations.of_agent(cancel_signal, chat_tokenizer, history, session_id)
         call = self._call(
             conversation,
             history,
@@ -258,7 +269,10 @@ def _chat_tokenizer(
 
 
 def _history(
-    messages: Sequence[Mapping[str, Any]], tool_specs: Sequence[Mapping[str, Any]] | None, system_prompt: str | None
+    messages: Sequence[Mapping[str, Any]],
+    tool_specs: Sequence[Mapping[str, Any]] | None,
+    system_prompt: str | None,
+    identities: list[str | None] | None = None,
 ) -> HostHistory:
     """Describe what Strands holds to the session."""
     # Side calls pass the agent's own messages, with keys that have no bearing on a prompt.
@@ -267,6 +281,7 @@ def _history(
         messages=plain,
         system=system_prompt,
         tools=to_tools(tool_specs),
+        identities=identities,
         chat=lambda start, stop: list(to_chat(plain, start, stop, system_prompt=system_prompt)),
         images=lambda start, stop: images_of(plain, start, stop),
     )
