@@ -10,15 +10,18 @@ Never encodes sampled text, never truncates, never adds special tokens that the 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from strands_sglang.errors import ChatTemplateError
+from strands_sglang.errors import ChatTemplateError, UnsupportedContentError
 
+from .disguise import Disguise
 from .ending import TurnEnding
-from .guard import ControlTokens, Disguise, Guard
+from .guard import ControlTokens, Guard
+from .messages import check_messages, first_left_out
 from .reasoning import ReasoningMarks
-from .stand_in import Message, Tools, stand_in_context
+from .stand_in import Message, Tools, shape_of_turn, stand_in_context
 from .suffix import Suffix, SuffixSource
 from .template import ChatTemplate
 from .turn import PromptTokens, SampledTurn
@@ -82,8 +85,21 @@ class ChatTokenizer:
             messages: The messages in chat form.
             tools: The tools in function form; None or empty for none.
         """
-        covered, disguise = self._guard.disguise(messages=list(messages), tools=list(tools or ()))
-        text = self._template.render(covered["messages"], covered["tools"])
+        check_messages(messages, self.name, least=1)
+
+        def render(given: Mapping[str, Any], disguise: Disguise) -> str:
+            text = self._template.render(given["messages"], given["tools"])
+
+            def shows(index: int) -> bool:
+                marked = _with_mark(given["messages"], index, disguise.marker)
+                return disguise.marker in (
+                    self._template.try_render(marked, given["tools"], generation_prompt=True) or ""
+                )
+
+            self._require_all(given["messages"], text, shows)
+            return text
+
+        text, disguise = self._guard.rendered({"messages": messages, "tools": tools or ()}, render)
         return PromptTokens(ids=disguise.encode(text), guarded=disguise.guarded)
 
     def bridge(
@@ -101,53 +117,67 @@ class ChatTokenizer:
             new_messages: The messages after it.
             tools: The tools in function form; the same as in the prompt of the turn.
         """
+        check_messages(new_messages, self.name)
         try:
-            stood_in = self._bridge(stand_in_context(context), turn, new_messages, tools)
+            before = stand_in_context(context)
+            suffix, disguise = self._suffix(before, turn, new_messages, tools)
+            known = self._ends_with(turn.prompt_ids, suffix.header, disguise)
         except ChatTemplateError:
-            stood_in = None
-        if stood_in is not None:
-            return stood_in
-        # The template looks at more of the history than the stand-in holds: show it all.
-        whole = self._bridge(context, turn, new_messages, tools, checked=False)
-        assert whole is not None
-        return whole
+            known = False
+        if not known:
+            # The template looks at more of the history than the stand-in holds: show it all.
+            before = list(context)
+            suffix, disguise = self._suffix(before, turn, new_messages, tools)
 
-    def _bridge(
+        def again(trailing: str) -> Suffix:
+            return self._suffix(before, turn, new_messages, tools, trailing=trailing)[0]
+
+        rest = self._ending.rest(suffix, turn, again)
+        return PromptTokens(
+            ids=disguise.encode(rest.text, after=rest.after),
+            guarded=tuple(found for found in disguise.guarded if found.where.startswith("new_messages")),
+            trimmed=rest.trimmed,
+        )
+
+    def _suffix(
         self,
         before: Sequence[Message],
         turn: SampledTurn,
         new_messages: Sequence[Message],
         tools: Tools | None,
         *,
-        checked: bool = True,
-    ) -> PromptTokens | None:
-        """Return the bridge, or None where `checked` and the turn's prompt does not end as that of `before` does."""
-        covered, disguise = self._guard.disguise(
-            new_messages=list(new_messages),
-            before=list(before),
-            calls=list(turn.message.get("tool_calls") or ()),
-            tools=list(tools or ()),
-        )
+        trailing: str = "",
+    ) -> tuple[Suffix, Disguise]:
+        turn_shape = shape_of_turn(turn.message)
+        given = {"new_messages": new_messages, "before": before, "calls": turn_shape.calls, "tools": tools or ()}
+        derived: list[Suffix] = []
 
-        def suffix(trailing: str = "") -> Suffix:
-            return self._suffixes.suffix(
-                covered["before"],
-                covered["calls"],
-                covered["new_messages"],
-                covered["tools"],
-                disguise.marker,
-                trailing=trailing,
+        def render(given: Mapping[str, Any], disguise: Disguise) -> str:
+            shaped = dataclasses.replace(turn_shape, calls=given["calls"])
+
+            def suffix(new_messages: Sequence[Message]) -> Suffix:
+                return self._suffixes.suffix(
+                    *(given["before"], shaped, new_messages, given["tools"], disguise.marker), trailing=trailing
+                )
+
+            def shows(index: int) -> bool:
+                return disguise.marker in suffix(_with_mark(given["new_messages"], index, disguise.marker)).text
+
+            derived.append(suffix(given["new_messages"]))
+            self._require_all(given["new_messages"], derived[-1].text, shows)
+            return derived[-1].text
+
+        text, disguise = self._guard.rendered(given, render)
+        return dataclasses.replace(derived[-1], text=text), disguise
+
+    def _require_all(self, messages: Sequence[Message], text: str, shows: Any) -> None:
+        index = first_left_out(messages, text, shows)
+        if index is not None:
+            raise UnsupportedContentError(
+                f"the chat template of {self.name} leaves out message {index} ({messages[index].get('role')})",
+                model=self.name,
+                message_index=index,
             )
-
-        derived = suffix()
-        if checked and not self._ends_with(turn.prompt_ids, derived.header, disguise):
-            return None
-        rest = self._ending.rest(derived, turn, suffix)
-        return PromptTokens(
-            ids=disguise.encode(rest.text, after=rest.after),
-            guarded=tuple(found for found in disguise.guarded if found.where.startswith("new_messages")),
-            trimmed=rest.trimmed,
-        )
 
     def _ends_with(self, prompt_ids: Sequence[int], header: str, disguise: Disguise) -> bool:
         first = next(self._vocabulary.find(header), None)
@@ -160,6 +190,16 @@ class ChatTokenizer:
         """Return whether ids end inside an open reasoning block, judged by its marks since the last turn began."""
         return self._marks.open_pair(ids[-_PROMPT_TAIL:]) is not None
 
+    def reasoning_close(self, ids: Sequence[int]) -> str | None:
+        """Return what the template writes to end the reasoning that is open at the end of ids; None if none is."""
+        pair = self._marks.open_pair(ids[-_PROMPT_TAIL:])
+        return None if pair is None else pair.close
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, control tokens kept, without clean-up."""
         return self._vocabulary.decode(ids)
+
+
+def _with_mark(messages: Sequence[Message], index: int, marker: str) -> list[Message]:
+    """Return messages with the content of one replaced by a lone marker."""
+    return [*messages[:index], {**messages[index], "content": marker}, *messages[index + 1 :]]

@@ -90,7 +90,8 @@ class TurnEnding:
         if pair is not None:
             text = self._joined(self._marks.close(pair, trailing), suffix)
         else:
-            text = (again(trailing) if trailing else suffix).text
+            derived = again(trailing) if trailing else suffix
+            text = derived.text[derived.start :]
         lead = self._lead(text)
         if lead is None or lead.strip():
             raise TemplateNotExactError(
@@ -108,8 +109,8 @@ class TurnEnding:
         """Return the close of reasoning and the suffix, once where reasoning closes by what ends the turn."""
         match = next(self._vocabulary.find(close), None)
         if match is not None and suffix.ends and suffix.ends[0][0].text == match[0]:
-            return suffix.text
-        return close + suffix.text
+            return suffix.text[suffix.start :]
+        return close + suffix.text[suffix.start :]
 
     def _lead(self, text: str) -> str | None:
         """Return what is before the first control token of a text, or None where there is none."""

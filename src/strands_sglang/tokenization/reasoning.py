@@ -13,9 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from strands_sglang.errors import ChatTemplateError
-
-from .stand_in import USER, Message
+from .stand_in import USER
 from .template import ChatTemplate
 from .vocabulary import Vocabulary
 
@@ -84,7 +82,7 @@ class ReasoningMarks:
         if not trailing or pair.close == pair.closing:
             return pair.close
         turn = {"role": "assistant", "reasoning_content": _REASON + trailing, "content": _ANSWER}
-        text = _render(self._template, [USER, turn]) or ""
+        text = self._template.try_render([USER, turn]) or ""
         return text.partition(_REASON)[2].partition(_ANSWER)[0] or pair.close
 
     def without(self, text: str) -> str:
@@ -97,8 +95,8 @@ class ReasoningMarks:
 def _rendered(template: ChatTemplate, vocabulary: Vocabulary) -> Iterator[Marks]:
     """Yield the pair that the template writes around the reasoning of a last message."""
     turn = {"role": "assistant", "reasoning_content": _REASON, "content": _ANSWER}
-    marked = _render(template, [USER, turn])
-    plain = _render(template, [USER, {"role": "assistant", "content": _ANSWER}])
+    marked = template.try_render([USER, turn])
+    plain = template.try_render([USER, {"role": "assistant", "content": _ANSWER}])
     if marked is None or plain is None or not marked.count(_REASON) == marked.count(_ANSWER) == 1:
         return
     close = marked.partition(_REASON)[2].partition(_ANSWER)[0]
@@ -130,13 +128,6 @@ def _named(vocabulary: Vocabulary) -> Iterator[Marks]:
                 if closing != text and closing in vocabulary.tokens:
                     yield Marks(opening=text, closing=closing, close=closing)
                     break
-
-
-def _render(template: ChatTemplate, messages: Sequence[Message]) -> str | None:
-    try:
-        return template.render(messages, generation_prompt=False)
-    except ChatTemplateError:
-        return None
 
 
 def _last_position(ids: Sequence[int], wanted: Sequence[int]) -> int:

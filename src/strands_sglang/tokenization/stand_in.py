@@ -9,6 +9,7 @@ Its size does not depend on the length of the history.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 Message = Mapping[str, Any]
@@ -16,7 +17,33 @@ Tools = Sequence[Mapping[str, Any]]
 
 HEAD_ROLES = ("system", "developer")
 USER: Message = {"role": "user", "content": "Hi."}
-_ANSWER: Message = {"role": "assistant", "content": "Hello."}
+ANSWER: Message = {"role": "assistant", "content": "Hello."}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnShape:
+    """What a template can tell a sampled turn by.
+
+    Attributes:
+        calls: Its calls, with their real names and ids.
+        has_text: Whether it holds text that is not blank.
+        has_reasoning: Whether it holds reasoning.
+    """
+
+    calls: Sequence[Mapping[str, Any]]
+    has_text: bool = True
+    has_reasoning: bool = False
+
+
+def shape_of_turn(message: Message) -> TurnShape:
+    """Return the shape of an assistant message."""
+    content = message.get("content") or ""
+    text = content if isinstance(content, str) else "".join(str(block.get("text", "x")) for block in content)
+    return TurnShape(
+        calls=list(message.get("tool_calls") or ()),
+        has_text=bool(text.strip()),
+        has_reasoning=bool(message.get("reasoning_content")),
+    )
 
 
 def stand_in_context(context: Sequence[Message]) -> list[Message]:
@@ -29,22 +56,22 @@ def stand_in_context(context: Sequence[Message]) -> list[Message]:
     last_user = next((i for i in range(len(context) - 1, head - 1, -1) if context[i].get("role") == "user"), None)
     if last_user is None:
         return short
-    if any(context[i].get("role") == "assistant" for i in range(head, last_user)):
-        short += [USER, _ANSWER]
+    earlier = context[head:last_user]
+    if any(message.get("role") == "assistant" for message in earlier):
+        short += [USER, *_tool_round(earlier), ANSWER]
     short.append(USER)
-    if last_user + 1 < len(context) and context[-1].get("role") == "tool":
-        short += _tool_round(context, last_user)
+    if context[-1].get("role") == "tool":
+        short += _tool_round(context[last_user + 1 :])
     return short
 
 
-def _tool_round(context: Sequence[Message], last_user: int) -> list[Message]:
-    """Return one call and its result for the rounds that came since the user spoke, or nothing where none is whole."""
-    for index in range(len(context) - 1, last_user, -1):
-        message = context[index]
-        if message.get("role") == "assistant":
-            if not message.get("tool_calls"):
-                return []
-            name, call_id = message["tool_calls"][0]["function"]["name"], message["tool_calls"][0].get("id")
+def _tool_round(messages: Sequence[Message]) -> list[Message]:
+    """Return a call and its result where messages hold the like, with a real name and id, or nothing."""
+    if not any(message.get("role") == "tool" for message in messages):
+        return []
+    for message in reversed(messages):
+        if calls := message.get("tool_calls"):
+            name, call_id = calls[0]["function"]["name"], calls[0].get("id")
             call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": {"a": "1"}}}
             return [
                 {"role": "assistant", "content": "", "tool_calls": [call]},

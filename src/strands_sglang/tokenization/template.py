@@ -8,62 +8,16 @@ Never imports transformers, never changes the messages it is given.
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any
 
 from strands_sglang.errors import ChatTemplateError, ChatTemplateMissingError
 
+from .forms import Forms
+
 _REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
-_PROBE_CALL = {"id": "call00000", "type": "function", "function": {"name": "probe", "arguments": {"key": "qvalue"}}}
-_PROBE = (
-    {"role": "user", "content": "Hi."},
-    {"role": "assistant", "content": "", "tool_calls": [_PROBE_CALL]},
-    {"role": "tool", "tool_call_id": "call00000", "name": "probe", "content": "1"},
-)
-_PROBE_TOOL = {
-    "type": "function",
-    "function": {"name": "probe", "description": "Probe.", "parameters": {"type": "object", "properties": {}}},
-}
-
-
-EmptyContent = Literal["keep", "omit", "null"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallForm:
-    """How a template wants calls in history, where it does not take them as they come.
-
-    Attributes:
-        text_arguments: Arguments are passed as JSON text instead of a mapping.
-        empty_content: What becomes of empty content beside calls: "keep" it, "omit" the key, or pass None as "null".
-            Some templates drop the calls otherwise.
-    """
-
-    text_arguments: bool = False
-    empty_content: EmptyContent = "keep"
-
-    def apply(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return a message in this form."""
-        if not message.get("tool_calls"):
-            return message
-        if self.empty_content != "keep" and not message.get("content"):
-            message.pop("content", None)
-            if self.empty_content == "null":
-                message["content"] = None
-        if self.text_arguments:
-            message["tool_calls"] = [_with_text_arguments(call) for call in message["tool_calls"]]
-        return message
-
-
-def _with_text_arguments(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = dict(call["function"])
-    if isinstance(function["arguments"], Mapping):
-        function["arguments"] = _to_json(function["arguments"])
-    return {**call, "function": function}
 
 
 class ChatTemplate:
@@ -98,8 +52,7 @@ class ChatTemplate:
         sources = {"default": source} if isinstance(source, str) else dict(source)
         self.sources = tuple(sources.values())
         self._templates = {key: self._compile(text) for key, text in sources.items()}
-        self._form = CallForm()
-        self._form = self._find_form()
+        self._forms = Forms(self._render, name)
 
     def render(
         self,
@@ -115,11 +68,33 @@ class ChatTemplate:
             tools: The tools, as plain data; None or empty for none.
             generation_prompt: Whether to ask for the header of an assistant turn at the end.
         """
+        return self._render(self._forms.apply(messages), tools or (), generation_prompt=generation_prompt)
+
+    def try_render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        generation_prompt: bool = False,
+    ) -> str | None:
+        """Return the text of a conversation, or None where the template refuses it."""
+        try:
+            return self.render(messages, tools, generation_prompt=generation_prompt)
+        except ChatTemplateError:
+            return None
+
+    def _render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        generation_prompt: bool = True,
+    ) -> str:
         template = self._choose(tools)
         try:
             return str(
                 template.render(
-                    messages=[self._form.apply(_as_transformers_passes_it(message)) for message in messages],
+                    messages=[_with_reasoning_aliases(message) for message in messages],
                     tools=list(tools) if tools else None,
                     documents=None,
                     add_generation_prompt=generation_prompt,
@@ -131,20 +106,6 @@ class ChatTemplate:
                 f"the chat template of {self.name} cannot render {shape(messages)}: {error} ({type(error).__name__})",
                 model=self.name,
             ) from error
-
-    def _find_form(self) -> CallForm:
-        """Return the first form of calls in which the template prints their arguments as data."""
-        for tools, text_arguments, empty_content in itertools.product(
-            ([], [_PROBE_TOOL]), (False, True), get_args(EmptyContent)
-        ):
-            self._form = CallForm(text_arguments=text_arguments, empty_content=empty_content)
-            try:
-                text = self.render(_PROBE, tools)
-            except ChatTemplateError:
-                continue
-            if "qvalue" in text and str({"key": "qvalue"}) not in text:
-                return self._form
-        return CallForm()
 
     def _choose(self, tools: Sequence[Mapping[str, Any]] | None) -> Any:
         if tools and "tool_use" in self._templates:
@@ -186,11 +147,10 @@ def _shape_of(message: Mapping[str, Any]) -> str:
     return str(message.get("role")) + (f" with {' and '.join(extras)}" if extras else "")
 
 
-def _as_transformers_passes_it(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop keys that are None and give the reasoning under every name templates read."""
-    given = {key: value for key, value in message.items() if value is not None}
-    reasoning = next((given[key] for key in _REASONING_KEYS if key in given), None)
-    return given if reasoning is None else {"thinking": reasoning, **given, "reasoning_content": reasoning}
+def _with_reasoning_aliases(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Give reasoning under every name that templates read, as transformers does."""
+    reasoning = next((message[key] for key in _REASONING_KEYS if message.get(key) is not None), None)
+    return dict(message) if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
 
 
 @functools.lru_cache(maxsize=64)

@@ -8,8 +8,9 @@ Never truncates, never adds special tokens of its own, never changes the tokeniz
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,12 +72,48 @@ class Vocabulary:
         self._pattern = re.compile(_alternatives(self.tokens)) if self.tokens else None
         self._first_characters = tuple(sorted({text[0] for text in self.tokens}))
         self._start_is_neutral = self._check_start()
+        normalizer = getattr(self._backend, "normalizer", None)
+        self._normalize: Callable[[str], str] | None = None
+        if normalizer is not None and any(token.normalized for token in self.tokens.values()):
+            self._normalize = normalizer.normalize_str
 
     def find(self, text: str) -> Iterator[re.Match[str]]:
         """Yield the control token literals in a text, leftmost and longest, as the tokenizer would match them."""
         if self._pattern is None or not any(character in text for character in self._first_characters):
             return iter(())
         return self._pattern.finditer(text)
+
+    def tokens_in(self, text: str) -> list[ControlToken]:
+        """Return the control tokens of a text, in order."""
+        return [self.tokens[match[0]] for match in self.find(text)]
+
+    def common_length(self, one: str, other: str) -> int:
+        """Return the length of the longest common beginning of two texts that cuts through no control token."""
+        low, high = 0, min(len(one), len(other))
+        while low < high:
+            middle = (low + high + 1) // 2
+            if one[low:middle] == other[low:middle]:
+                low = middle
+            else:
+                high = middle - 1
+        for text in (one, other):
+            for match in self.find(text):
+                if match.end() > low:
+                    low = min(low, match.start())
+                    break
+        return low
+
+    def as_matched(self, text: str) -> str:
+        """Return a text as it is looked for control tokens in.
+
+        That is the text itself, or its normalised form where some tokens are looked for in normalised text and it
+        holds more of them.
+        """
+        if self._normalize is None:
+            return text
+        normalized = self._normalize(text)
+        more = normalized != text and sum(1 for _ in self.find(normalized)) > sum(1 for _ in self.find(text))
+        return normalized if more else text
 
     def encode(self, text: str, *, after: ControlToken | None = None) -> list[int]:
         """Return the ids of a text, control tokens included.
@@ -157,8 +194,8 @@ def _views(tokenizer: Any) -> tuple[Any | None, Any | None]:
         return None, None
     plain, private = _bare(backend), _bare(backend)
     added = sorted(backend.get_added_tokens_decoder().items())
-    for _, token in added:
-        (private.add_special_tokens if token.special else private.add_tokens)([token])
+    for special, group in itertools.groupby((token for _, token in added), key=lambda token: token.special):
+        (private.add_special_tokens if special else private.add_tokens)(list(group))
     if [(i, repr(t)) for i, t in sorted(private.get_added_tokens_decoder().items())] != [
         (i, repr(t)) for i, t in added
     ]:

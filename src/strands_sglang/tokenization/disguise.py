@@ -1,0 +1,235 @@
+"""The disguise that content wears while a template renders it.
+
+Owns which private-use character stands for which character of a control token. Two blocks of them are used: one for
+literals of control tokens, which stay plain text whatever is around them, one for parts of such literals at the borders
+of a text, which matter only where the template completes them. Invariant: `reveal(cover(text)) == text`, character by
+character, so that slicing, trimming, splitting and JSON-encoding in a template do no harm. Never used for more than one
+call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from strands_sglang.errors import ControlTokenError, UnsupportedContentError
+
+from .borders import Borders
+from .turn import GuardedLiteral
+from .vocabulary import ControlToken, Vocabulary
+
+FIRST, LAST = 0x100000, 0x10FFFD
+_FOREIGN = re.compile(f"[{chr(FIRST)}-{chr(LAST)}\ud800-\udfff]")
+# Names that templates look for; what stands under them is not free text.
+_STRUCTURAL = ("role", "type")
+_FREE_KEYS = ("arguments", "properties")
+
+
+class Disguise:
+    """The disguise of one call.
+
+    Attributes:
+        marker: A character that neither content nor template holds.
+        foreign: Characters of the private block that content itself holds.
+        unsure: Whether a text begins or ends with a part of a control token.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, borders: Borders, characters: str, first: int, *, strict: bool) -> None:
+        """Create it.
+
+        Args:
+            vocabulary: The tokenizer's view.
+            borders: Parts of its control tokens.
+            characters: The characters of its control tokens.
+            first: First code point of the block to use; it takes `block_size(characters)`.
+            strict: Raise where content holds a control token.
+        """
+        size = len(characters)
+        self._vocabulary = vocabulary
+        self._borders = borders
+        self._strict = strict
+        self._sure = {ord(character): chr(first + i) for i, character in enumerate(characters)}
+        self._unsure = {ord(character): chr(first + size + i) for i, character in enumerate(characters)}
+        self._reveal = {ord(cover): chr(c) for table in (self._sure, self._unsure) for c, cover in table.items()}
+        self._reveal_unsure = {ord(cover): chr(c) for c, cover in self._unsure.items()}
+        self._confirm = {ord(cover): self._sure[c] for c, cover in self._unsure.items()}
+        self._covered = re.compile(f"[{chr(first)}-{chr(first + 2 * size)}]")
+        self._found: dict[str, Counter[str]] = {}
+        self._cover_borders = False
+        self.marker = chr(first + 2 * size)
+        self.foreign: set[str] = set()
+        self.unsure = False
+
+    @property
+    def guarded(self) -> tuple[GuardedLiteral, ...]:
+        """The literals met, by place."""
+        return tuple(
+            GuardedLiteral(literal=literal, where=where, count=count)
+            for where, literals in self._found.items()
+            for literal, count in literals.items()
+        )
+
+    def cover(self, given: Mapping[str, Any], *, literals: bool = True, borders: bool = False) -> dict[str, Any]:
+        """Return deep copies of plain data in which no control token literal is left.
+
+        Args:
+            given: Lists of messages or tools, by the name to use in messages about them.
+            literals: Whether to cover literals at all.
+            borders: Whether to cover parts of literals at the borders of texts, too.
+        """
+        self._found = {}
+        self._covers = literals
+        self._cover_borders = borders
+        return {name: self._copy(value, name, free=False) for name, value in given.items()}
+
+    def settle(self, text: str, rendered: str) -> str:
+        """Return a rendering with borders disguised where, and only where, a control token would form across one.
+
+        Args:
+            text: The rendering with bare borders.
+            rendered: The rendering with borders covered.
+        """
+        bare = rendered.translate(self._reveal_unsure)
+        if bare != text:
+            # The template looked at the texts: then the two renderings must hold the same control tokens.
+            if self._tokens(bare) == self._tokens(text) == self._tokens(rendered):
+                return text
+            raise UnsupportedContentError(
+                f"content and the chat template of {self._vocabulary.name} form a control token together, and the "
+                "template depends on that content, so that it cannot be kept apart",
+                model=self._vocabulary.name,
+            )
+        pieces, end = [], 0
+        for match in self._vocabulary.find(bare):
+            start, stop = match.span()
+            if rendered[start:stop] != match[0]:
+                pieces += [bare[end:start], rendered[start:stop].translate(self._confirm)]
+                end = stop
+        return "".join([*pieces, bare[end:]])
+
+    def encode(self, text: str, *, after: ControlToken | None = None) -> list[int]:
+        """Return the ids of a rendered text, disguised stretches as plain text.
+
+        Args:
+            text: The rendered text.
+            after: The control token it directly follows; None for text that starts a sequence.
+        """
+        if self._covered.search(text) is None:
+            return self._vocabulary.encode(text, after=after)
+        ids: list[int] = []
+        for stretch, plain, before in self._stretches(text, after):
+            if plain:
+                ids += self._vocabulary.encode_plain(stretch.translate(self._reveal))
+            else:
+                ids += self._vocabulary.encode(stretch, after=before)
+        return ids
+
+    def _copy(self, value: Any, where: str, *, free: bool) -> Any:
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, str):
+            return self._cover_text(str.__str__(value), where, bordering=True)
+        if isinstance(value, Mapping):
+            copied = {}
+            for key, item in value.items():
+                name = self._cover_text(key, f"{where} (key)", bordering=free) if isinstance(key, str) else key
+                place = f"{where}.{key}"
+                if isinstance(item, str) and key in _STRUCTURAL and not free:
+                    copied[name] = self._cover_text(str.__str__(item), place, bordering=False)
+                else:
+                    copied[name] = self._copy(item, place, free=free or key in _FREE_KEYS)
+            return copied
+        if isinstance(value, list | tuple):
+            return [self._copy(item, f"{where}[{index}]", free=free) for index, item in enumerate(value)]
+        raise UnsupportedContentError(
+            f"{where} is a {type(value).__name__}: messages and tools are made of text, numbers, booleans, None, lists "
+            "and mappings",
+            model=self._vocabulary.name,
+            message_index=index_in(where),
+        )
+
+    def _cover_text(self, text: str, where: str, *, bordering: bool) -> str:
+        if not text.isascii():
+            self._look_for_foreign(text, where)
+        if not self._covers:
+            return text
+        text = self._vocabulary.as_matched(text)
+        pieces, end = [], 0
+        for match in self._vocabulary.find(text):
+            self._note(match[0], where)
+            pieces += [text[end : match.start()], match[0].translate(self._sure)]
+            end = match.end()
+        if pieces:
+            text = "".join([*pieces, text[end:]])
+        if bordering and (stretches := self._borders.stretches(text)):
+            self.unsure = True
+            if self._cover_borders:
+                for start, stop in reversed(stretches):
+                    text = text[:start] + text[start:stop].translate(self._unsure) + text[stop:]
+        return text
+
+    def _look_for_foreign(self, text: str, where: str) -> None:
+        for character in _FOREIGN.findall(text):
+            if character < "\ue000":
+                raise UnsupportedContentError(
+                    f"{where} holds half a surrogate pair ({character!r}), which is no text",
+                    model=self._vocabulary.name,
+                    message_index=index_in(where),
+                )
+            self.foreign.add(character)
+
+    def _note(self, literal: str, where: str) -> None:
+        if self._strict:
+            raise ControlTokenError(
+                f"{where} holds the control token {literal!r} of {self._vocabulary.name}",
+                literal=literal,
+                model=self._vocabulary.name,
+                message_index=index_in(where),
+                hint='remove it, or pass control_tokens="escape" to have it read as plain text',
+            )
+        self._found.setdefault(where, Counter())[literal] += 1
+
+    def _tokens(self, text: str) -> Counter[str]:
+        return Counter(match[0] for match in self._vocabulary.find(text))
+
+    def _stretches(self, text: str, after: ControlToken | None) -> list[tuple[str, bool, ControlToken | None]]:
+        """Cut a text at the control tokens around each disguised stretch.
+
+        Returns:
+            Stretches in order: the text, whether it is to be encoded as plain text, and the control token before it.
+        """
+        stretches: list[tuple[str, bool, ControlToken | None]] = []
+        start, segment = 0, 0
+        last, cut_after = after, after
+        borders = [(m.start(), m.end(), self._vocabulary.tokens[m[0]]) for m in self._vocabulary.find(text)]
+        for left, right, token in [*borders, (len(text), len(text), None)]:
+            between = text[segment:left]
+            if between and self._covered.search(between):
+                if start < segment:
+                    stretches.append((text[start:segment], False, cut_after))
+                stretches.append((_inner(between, last, token), True, last))
+                start, cut_after = left, None
+            segment, last = right, token
+        if start < len(text):
+            stretches.append((text[start:], False, cut_after))
+        return stretches
+
+
+def block_size(characters: str) -> int:
+    """Return how many code points a disguise of these characters takes."""
+    return 2 * len(characters) + 1
+
+
+def index_in(where: str) -> int | None:
+    """Return the message index that a place names, or None."""
+    match = re.match(r"(?:new_)?messages\[(\d+)\]", where)
+    return int(match[1]) if match else None
+
+
+def _inner(text: str, before: ControlToken | None, following: ControlToken | None) -> str:
+    """Return the text between two control tokens without the whitespace that these swallow."""
+    if before is not None and before.rstrip:
+        text = text.lstrip()
+    return text.rstrip() if following is not None and following.lstrip else text
