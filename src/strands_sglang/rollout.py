@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from .errors import RecordError, RecordFormatError
@@ -160,8 +161,7 @@ class Rollout:
 
     def _parts(self) -> Iterator[tuple[Segment, int]]:
         """Yield each segment with the number of its ids that stand in the context."""
-        following = [*self._segments[1:], None]
-        for segment, after in zip(self._segments, following, strict=True):
+        for segment, after in zip_longest(self._segments, self._segments[1:]):
             yield segment, len(segment) - (after.replaces if after is not None else 0)
 
     @property

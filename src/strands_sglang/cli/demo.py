@@ -54,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     # transformers would otherwise tell that it found no torch, which nothing here needs.
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+    # The tiny model's matrices are too small for a second thread to pay; read when NumPy is loaded.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from rich.console import Console
     except ImportError as error:

@@ -119,6 +119,18 @@ class SGLangClient:
         self._is_multimodal: bool | None = None
         self._warned: set[tuple[str, str]] = set()
 
+    @classmethod
+    def from_slime_args(cls, args: Any, **options: Any) -> Self:
+        """Make a client of its own for slime's training arguments, as slime's example does.
+
+        Args:
+            args: See `get_client_from_slime_args`.
+            **options: Further arguments of the constructor.
+        """
+        connections = args.sglang_server_concurrency * args.rollout_num_gpus // args.rollout_num_gpus_per_engine
+        url = f"http://{args.sglang_router_ip}:{args.sglang_router_port}"
+        return cls(url, **{"max_connections": max(1, int(connections)), **options})
+
     # --- generation --------------------------------------------------------------------------------------
 
     async def send(self, request: GenerateRequest, *, on_delta: OnDelta | None = None) -> GenerateReply:

@@ -111,6 +111,11 @@ class SGLangModel(Model):
         return turn.rollout() if turn else Rollout()
 
     @property
+    def token_manager(self) -> Rollout:
+        """The rollout, by the name under which slime's example reads it."""
+        return self.rollout
+
+    @property
     def trajectory(self) -> Trajectory:
         """Everything since the last reset: all conversations, branches and discarded answers."""
         return self._conversations.trajectory
