@@ -8,12 +8,11 @@ from __future__ import annotations
 import ast
 import asyncio
 import operator
-from importlib.resources import files
 
 from strands import Agent, tool
 
 from strands_sglang import SGLangClient, SGLangModel, get_tokenizer
-from strands_sglang.engine import EngineTransport, TinyEngine
+from strands_sglang.engine import TINY_MODEL, EngineTransport, TinyEngine
 from strands_sglang.tool_parsers import get_tool_parser
 
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
@@ -38,7 +37,7 @@ async def main() -> None:
     async with SGLangClient("http://engine", transport=EngineTransport(TinyEngine())) as client:
         model = SGLangModel(
             client=client,
-            tokenizer=get_tokenizer(str(files("strands_sglang.engine") / "tiny_model")),
+            tokenizer=get_tokenizer(TINY_MODEL),
             tool_parser=get_tool_parser("hermes"),
             sampling_params={"temperature": 0},
         )

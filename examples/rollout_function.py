@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from quick_start import calculator
 from strands import Agent
 
 from strands_sglang import LoopLimiter, SGLangClient, SGLangModel, classify, get_tokenizer
-from strands_sglang.engine import EngineTransport, TinyEngine
+from strands_sglang.engine import TINY_MODEL, EngineTransport, TinyEngine
 from strands_sglang.termination import Termination
 from strands_sglang.tool_parsers import get_tool_parser
 from strands_sglang.trajectory import Sample
 
-TOKENIZER = get_tokenizer(str(files("strands_sglang.engine") / "tiny_model"))
+TOKENIZER = get_tokenizer(TINY_MODEL)
 TOOL_PARSER = get_tool_parser("hermes")
 
 

@@ -6,20 +6,19 @@ Run it with `pytest examples/test_your_agent.py` or as a script.
 from __future__ import annotations
 
 import asyncio
-from importlib.resources import files
 
 from quick_start import calculator
 from strands import Agent
 
 from strands_sglang import SGLangClient, SGLangModel, get_tokenizer
-from strands_sglang.engine import EngineTransport, ScriptedEngine, Turn
+from strands_sglang.engine import TINY_MODEL, EngineTransport, ScriptedEngine, Turn
 
 CALL = '<tool_call>\n{"name": "calculator", "arguments": {"expression": "6 * 7"}}\n</tool_call><|im_end|>'
 
 
 async def play() -> tuple[ScriptedEngine, SGLangModel, str]:
     """Let the engine call the tool, then answer."""
-    tokenizer = get_tokenizer(str(files("strands_sglang.engine") / "tiny_model"))
+    tokenizer = get_tokenizer(TINY_MODEL)
     engine = ScriptedEngine([Turn(text=CALL), Turn(text="It is 42.<|im_end|>")], tokenizer=tokenizer)
     model = SGLangModel(client=SGLangClient("http://engine", transport=EngineTransport(engine)), tokenizer=tokenizer)
     agent = Agent(model=model, tools=[calculator], callback_handler=None)

@@ -9,6 +9,7 @@ Importing this package loads neither NumPy nor a tokenizer; both wait for a `Tin
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
     from strands_sglang.engine.tiny.engine import TinyEngine
     from strands_sglang.engine.transport import EngineTransport
 
+TINY_MODEL = str(Path(__file__).parent / "tiny_model")
+"""Folder of the shipped checkpoint: weights, tokenizer and chat template, as SGLang and transformers load them."""
+
 __all__ = [
+    "TINY_MODEL",
     "Drop",
     "Engine",
     "EngineRequest",

@@ -51,9 +51,10 @@ class SGLangModel(Model):
     between episodes.
 
     Example:
-        >>> from strands_sglang.engine import EngineTransport, TinyEngine, tiny_tokenizer
+        >>> from strands_sglang import get_tokenizer
+        >>> from strands_sglang.engine import TINY_MODEL, EngineTransport, TinyEngine
         >>> client = SGLangClient("http://engine", transport=EngineTransport(TinyEngine()))
-        >>> model = SGLangModel(client=client, tokenizer=tiny_tokenizer())
+        >>> model = SGLangModel(client=client, tokenizer=get_tokenizer(TINY_MODEL))
         >>> len(model.rollout)
         0
 

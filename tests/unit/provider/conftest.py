@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest
 from strands import Agent, tool
 
 from strands_sglang import SGLangClient, SGLangModel, get_tokenizer
-from strands_sglang.engine import EngineTransport, ScriptedEngine, Step, Turn
+from strands_sglang.engine import TINY_MODEL, EngineTransport, ScriptedEngine, Step, Turn
 
-SHIPPED = Path(str(files("strands_sglang.engine"))) / "tiny_model"
 END = "<|im_end|>"
 
 
@@ -59,7 +56,7 @@ def stage() -> Callable[..., Stage]:
     """`stage(*steps, **config)`: steps are turns, refusals, or texts that end with the turn's end token."""
 
     def build(*steps: Step | str, **config: Any) -> Stage:
-        tokenizer = get_tokenizer(str(SHIPPED))
+        tokenizer = get_tokenizer(TINY_MODEL)
         script = [Turn(text=step) if isinstance(step, str) else step for step in steps]
         engine = ScriptedEngine(script, tokenizer=tokenizer)
         client = SGLangClient("http://engine", transport=EngineTransport(engine), max_retries=0)

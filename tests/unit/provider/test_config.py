@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from strands_sglang import SGLangClient, SGLangModel, get_tokenizer
+from strands_sglang.engine import TINY_MODEL
 from strands_sglang.errors import ChatTemplateMissingError, SGLangConfigError
 
-from .conftest import END, SHIPPED
+from .conftest import END
 from .test_episode import Build
 
 
@@ -44,7 +45,7 @@ async def test_an_update_takes_effect_with_the_next_call(stage: Build) -> None:
 
 
 def test_a_tokenizer_without_a_chat_template_is_refused() -> None:
-    tokenizer = get_tokenizer.__wrapped__(str(SHIPPED))
+    tokenizer = get_tokenizer.__wrapped__(TINY_MODEL)
     tokenizer.chat_template = None
 
     with pytest.raises(ChatTemplateMissingError, match="no chat template"):
