@@ -1,7 +1,9 @@
 """Strands messages -> chat-template messages: every leaf of content appears, or an error says which cannot.
 
 A pure function of the messages. Texts of one message are joined by a newline, results stand in the order of the calls
-they answer, and what only steers caching (`cachePoint`) has no counterpart in a prompt and is left out.
+they answer, and text documents are written out under their name. What only steers another service (cache points,
+signatures of reasoning, qualifiers of guarded content) and the status of a result, which Strands words in its content,
+have no counterpart in a prompt and are left out.
 """
 
 from __future__ import annotations
@@ -15,6 +17,14 @@ from strands_sglang.errors import UnsupportedContentError
 
 INVALID_TOOL_CALL = "invalid_tool_call"
 """Reserved name under which a failed call attempt reaches the host, which knows no tool of that name."""
+
+# Documents whose bytes are text; what others hold cannot be told without reading their format.
+TEXT_DOCUMENTS = ("txt", "md", "csv", "html")
+
+_KINDS = frozenset(
+    {"audio", "cachePoint", "citationsContent", "document", "guardContent", "image", "json", "reasoningContent", "text",
+     "toolResult", "toolUse", "video"}
+)  # fmt: skip
 
 Block = Mapping[str, Any]
 ChatMessage = dict[str, Any]
@@ -40,6 +50,7 @@ def to_chat(
         chat.append({"role": "system", "content": system_prompt})
     for index in range(start, stop):
         message = messages[index]
+        _check_blocks(message["content"], index)
         if message["role"] == "assistant":
             chat.append(_assistant(message["content"], index))
         elif message["role"] == "user":
@@ -129,7 +140,7 @@ def _assistant(blocks: Sequence[Block], index: int) -> ChatMessage:
         if "text" in block:
             texts.append(block["text"])
         elif "citationsContent" in block:
-            texts.extend(piece["text"] for piece in block["citationsContent"]["content"])
+            texts.extend(_cited(block["citationsContent"], index))
         elif "toolUse" in block:
             calls.append(_call(block["toolUse"], index))
         elif "reasoningText" in block.get("reasoningContent", {}):
@@ -142,6 +153,17 @@ def _assistant(blocks: Sequence[Block], index: int) -> ChatMessage:
     if calls:
         message["tool_calls"] = calls
     return message
+
+
+def _cited(block: Mapping[str, Any], index: int) -> list[str]:
+    """Return the text of a block with citations, if it names no sources."""
+    if block.get("citations"):
+        raise UnsupportedContentError(
+            f"message {index}: the sources of cited text cannot be rendered into a prompt",
+            message_index=index,
+            hint="write them into the text before it enters the history",
+        )
+    return [piece["text"] for piece in block["content"]]
 
 
 def _call(tool_use: Mapping[str, Any], index: int) -> dict[str, Any]:
@@ -182,11 +204,14 @@ def _in_call_order(
 
 
 def _tool_message(result: Mapping[str, Any], call: Mapping[str, Any] | None, index: int) -> ChatMessage:
-    """Convert one tool result; that of a failed call attempt is the reason of its failure."""
+    """Convert one tool result; that of a failed call attempt begins with the reason of its failure."""
+    blocks: list[Block] = list(result["content"])
     if call is not None and call["name"] == INVALID_TOOL_CALL and "reason" in call["input"]:
-        content: str | list[Part] = call["input"]["reason"]
-    else:
-        content = _content(result["content"], _result_part, index)
+        # What Strands itself says of a tool that it does not know is no news to the model; anything else is.
+        told = [] if blocks == [{"text": f"Unknown tool: {INVALID_TOOL_CALL}"}] else blocks
+        blocks = [{"text": call["input"]["reason"]}, *told]
+    _check_blocks(blocks, index)
+    content = _content(blocks, _result_part, index)
     message: ChatMessage = {"role": "tool", "tool_call_id": result["toolUseId"], "content": content}
     if call is not None:
         message["name"] = call["name"]
@@ -213,7 +238,9 @@ def _result_part(block: Block, index: int) -> Part | None:
     if "text" in block:
         return {"type": "text", "text": block["text"]}
     if "json" in block:
-        return {"type": "text", "text": json.dumps(block["json"], ensure_ascii=False)}
+        return {"type": "text", "text": _json(block["json"], index)}
+    if "document" in block:
+        return {"type": "text", "text": _document(block["document"], index)}
     if "image" in block:
         return {"type": "image", "image": _data_url(block["image"], index)}
     if "cachePoint" in block:
@@ -221,14 +248,62 @@ def _result_part(block: Block, index: int) -> Part | None:
     raise _unsupported(block, index)
 
 
+def _json(value: Any, index: int) -> str:
+    """Return a value as JSON text."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise UnsupportedContentError(
+            f"message {index}: a json block does not hold JSON: {error}", message_index=index
+        ) from error
+
+
+def _document(document: Mapping[str, Any], index: int) -> str:
+    """Return a text document under its name, format and context."""
+    described = {name: document[name] for name in ("name", "format", "context") if document.get(name) is not None}
+    what = f"the document {document.get('name')!r}"
+    if document.get("format") not in TEXT_DOCUMENTS:
+        raise UnsupportedContentError(
+            f"message {index}: {what} has the format {document.get('format')!r}; only {', '.join(TEXT_DOCUMENTS)} can "
+            "be written into a prompt",
+            message_index=index,
+            hint="convert it to text before it enters the history",
+        )
+    try:
+        text = _bytes(document.get("source", {}), what, index).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnsupportedContentError(
+            f"message {index}: {what} is not text in UTF-8: {error}", message_index=index
+        ) from error
+    attributes = "".join(f" {name}={_json(value, index)}" for name, value in described.items())
+    return f"<document{attributes}>\n{text}\n</document>"
+
+
 def _data_url(image: Mapping[str, Any], index: int) -> str:
     """Return an image as a data URL."""
-    content = image["source"].get("bytes")
-    if content is None:
-        raise UnsupportedContentError(
-            f"message {index}: an image is given by location; only bytes can be sent", message_index=index
-        )
+    content = _bytes(image["source"], "an image", index)
     return f"data:image/{image['format']};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def _bytes(source: Mapping[str, Any], what: str, index: int) -> bytes:
+    """Return the bytes of an image or document."""
+    content = source.get("bytes")
+    if not isinstance(content, bytes):
+        given = "by location" if content is None else f"as {type(content).__name__}"
+        raise UnsupportedContentError(
+            f"message {index}: {what} is given {given}; only bytes can be sent", message_index=index
+        )
+    return content
+
+
+def _check_blocks(blocks: Iterable[Block], index: int) -> None:
+    """Refuse a block that is of two kinds: only one of them would appear."""
+    for block in blocks:
+        if len(block) > 1 and len(kinds := sorted(_KINDS & block.keys())) > 1:
+            raise UnsupportedContentError(
+                f"message {index}: one content block is of the kinds {' and '.join(kinds)}; give each its own",
+                message_index=index,
+            )
 
 
 def _kind(block: Block) -> str:

@@ -71,8 +71,29 @@ def test_text_beside_results_is_a_user_message_after_them() -> None:
 
 def test_the_result_of_a_failed_attempt_is_its_reason() -> None:
     failed = use("a", "invalid_tool_call", name="f", reason="not JSON", raw="{")
+    unknown = result("a", {"text": "Unknown tool: invalid_tool_call"})
 
-    assert chat(assistant(failed), user(result("a", {"text": "Unknown tool"})))[1]["content"] == "not JSON"
+    assert chat(assistant(failed), user(unknown))[1]["content"] == "not JSON"
+
+
+def test_what_a_hook_adds_to_the_result_of_a_failed_attempt_is_read_too() -> None:
+    failed = use("a", "invalid_tool_call", name="f", reason="not JSON", raw="{")
+
+    assert chat(assistant(failed), user(result("a", {"text": "Try g."})))[1]["content"] == "not JSON\nTry g."
+
+
+def test_a_text_document_is_written_out_under_its_name() -> None:
+    page = {"document": {"format": "md", "name": 'a "b"', "source": {"bytes": "# é".encode()}, "context": "draft"}}
+    written = '<document name="a \\"b\\"" format="md" context="draft">\n# é\n</document>'
+
+    assert chat(user({"text": "Read"}, page))[0]["content"] == f"Read\n{written}"
+    assert chat(assistant(use("a")), user(result("a", page)))[1]["content"] == written
+
+
+def test_cited_text_without_sources_is_text() -> None:
+    cited = {"citationsContent": {"content": [{"text": "one"}, {"text": "two"}], "citations": []}}
+
+    assert chat(assistant(cited))[0]["content"] == "one\ntwo"
 
 
 def test_reasoning_is_kept_apart_from_text() -> None:
@@ -110,6 +131,13 @@ def test_the_system_prompt_comes_first() -> None:
         assistant({"reasoningContent": {"redactedContent": b"x"}}),
         assistant({"toolUse": {"toolUseId": "a", "name": "f", "input": [1]}}),
         user(result("a", {"document": {}})),
+        user({"document": {"format": "txt", "name": "x", "source": {"bytes": b"\xff"}}}),
+        user({"document": {"format": "txt", "name": "x", "source": {"location": {"uri": "s3://x"}}}}),
+        user({"image": {"format": "png", "source": {"bytes": "aGk="}}}),
+        user({"text": "x", "image": {"format": "png", "source": {"bytes": b""}}}),
+        user(result("a", {"text": "x", "json": {}})),
+        user(result("a", {"json": {1, 2}})),
+        assistant({"citationsContent": {"content": [{"text": "x"}], "citations": [{"title": "A book"}]}}),
         {"role": "system", "content": [{"text": "x"}]},
     ],
 )

@@ -1,0 +1,346 @@
+"""A scripted engine behind the real provider, a recorder of what each call was given, and an oracle of its own.
+
+The oracle knows nothing of the library's conversion: it renders what the provider was given at a call with the
+`apply_chat_template` of transformers. Scripted answers are written as the template would print them, so that equality
+is exact.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from strands import Agent, tool
+from strands.types.streaming import StreamEvent
+
+from strands_sglang import SGLangClient, SGLangModel, get_tokenizer
+from strands_sglang.engine import EngineTransport, ScriptedEngine, Step, Turn
+from strands_sglang.trajectory import Turn as Recorded
+
+END = "<|im_end|>"
+SHIPPED = Path(str(files("strands_sglang.engine"))) / "tiny_model"
+KEEP_REASONING = {"preserve_thinking": True}
+
+_asking: ContextVar[int] = ContextVar("asking")
+
+
+@cache
+def tokenizer() -> Any:
+    return get_tokenizer(str(SHIPPED))
+
+
+# --- what the model writes ---------------------------------------------------------------------------------
+
+
+def use(name: str, /, **arguments: Any) -> str:
+    """A call as the template prints it."""
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {json.dumps(arguments, ensure_ascii=False)}}}\n</tool_call>'
+
+
+@tool
+def look_up(topic: str) -> str:
+    """Look something up."""
+    return f"All about {topic}."
+
+
+@tool
+def note(text: str = "nothing") -> str:
+    """Take a note."""
+    return f"Noted: {text}"
+
+
+# --- what the provider is given ----------------------------------------------------------------------------
+
+
+@dataclass(kw_only=True, eq=False)
+class Call:
+    """What one call of `stream` or `structured_output` was given, copied before anything could change it."""
+
+    messages: list[dict[str, Any]]
+    system: str | None
+    specs: list[dict[str, Any]]
+    options: dict[str, Any]
+    thinking: bool
+
+
+class Recorder(SGLangModel):
+    """The provider, noting what it is given."""
+
+    calls: list[Call]
+
+    async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[StreamEvent]:
+        specs, system = [*args, None, None][:2] if args else (kwargs.get("tool_specs"), kwargs.get("system_prompt"))
+        blocks = kwargs.get("system_prompt_content")
+        if blocks is not None:
+            system = "\n".join(block["text"] for block in blocks if "text" in block) or None
+        self._note(messages, specs, system, kwargs)
+        async for event in super().stream(messages, *args, **kwargs):
+            yield event
+
+    async def structured_output(self, output_model: Any, prompt: Any, system_prompt: Any = None, **kwargs: Any) -> Any:
+        self._note(prompt, None, system_prompt, kwargs)
+        async for event in super().structured_output(output_model, prompt, system_prompt, **kwargs):
+            yield event
+
+    def _note(self, messages: Any, specs: Any, system: str | None, options: Mapping[str, Any]) -> None:
+        plain = [{"role": message["role"], "content": copy.deepcopy(message["content"])} for message in messages]
+        _asking.set(len(self.calls))
+        self.calls.append(
+            Call(
+                messages=plain,
+                system=system,
+                specs=copy.deepcopy(specs or []),
+                options=dict(options),
+                thinking=bool(self.config.get("enable_thinking")),
+            )
+        )
+
+
+# --- the oracle --------------------------------------------------------------------------------------------
+
+
+def rendered(call: Call) -> str:
+    """What the template makes of what a call was given."""
+    tools = [
+        {
+            "type": "function",
+            "function": {
+                "name": spec["name"],
+                "description": spec["description"],
+                "parameters": spec["inputSchema"]["json"],
+            },
+        }
+        for spec in call.specs
+    ]
+    options = {"enable_thinking": True, **KEEP_REASONING} if call.thinking else {}
+    text = tokenizer().apply_chat_template(
+        chat_of(call), tools=tools or None, add_generation_prompt=True, tokenize=False, **options
+    )
+    return str(text)
+
+
+def chat_of(call: Call) -> list[dict[str, Any]]:
+    chat: list[dict[str, Any]] = [{"role": "system", "content": call.system}] if call.system else []
+    calls: list[dict[str, Any]] = []
+    for message in call.messages:
+        blocks = message["content"]
+        if message["role"] == "assistant":
+            calls = [block["toolUse"] for block in blocks if "toolUse" in block]
+            chat.append(_assistant(blocks, calls))
+            continue
+        results = [block["toolResult"] for block in blocks if "toolResult" in block]
+        chat += [{"role": "tool", "content": _result(result, calls)} for result in _ordered(results, calls)]
+        rest = [block for block in blocks if "toolResult" not in block]
+        if rest or not results:
+            chat.append({"role": "user", "content": _text(rest)})
+        calls = []
+    return chat
+
+
+def _assistant(blocks: Sequence[Any], calls: Sequence[Any]) -> dict[str, Any]:
+    reasoning = [block["reasoningContent"]["reasoningText"]["text"] for block in blocks if "reasoningContent" in block]
+    return {
+        "role": "assistant",
+        "content": _text([block for block in blocks if "text" in block]),
+        "reasoning_content": "\n".join(reasoning),
+        "tool_calls": [{"function": {"name": use["name"], "arguments": use["input"]}} for use in calls],
+    }
+
+
+def _ordered(results: Sequence[Any], calls: Sequence[Any]) -> list[Any]:
+    """Results in the order of their calls; the nth result of an id belongs to the nth call of that id."""
+    waiting, ordered = list(results), []
+    for one in calls:
+        for result in waiting:
+            if result["toolUseId"] == one["toolUseId"]:
+                ordered.append(result)
+                waiting = [other for other in waiting if other is not result]
+                break
+    return ordered + waiting
+
+
+def _result(result: Mapping[str, Any], calls: Sequence[Any]) -> str:
+    failed = [one for one in calls if one["toolUseId"] == result["toolUseId"] and one["name"] == "invalid_tool_call"]
+    return str(failed[0]["input"]["reason"]) if failed else _text(result["content"])
+
+
+def _text(blocks: Iterable[Mapping[str, Any]]) -> str:
+    texts = []
+    for block in blocks:
+        if "text" in block:
+            texts.append(block["text"])
+        elif "json" in block:
+            texts.append(json.dumps(block["json"], ensure_ascii=False))
+        elif "document" in block:
+            document = block["document"]
+            head = f'<document name="{document["name"]}" format="{document["format"]}">'
+            texts.append(f"{head}\n{document['source']['bytes'].decode()}\n</document>")
+        else:
+            assert "cachePoint" in block
+    return "\n".join(texts)
+
+
+# --- the stage ---------------------------------------------------------------------------------------------
+
+
+@dataclass(kw_only=True)
+class Scene:
+    """One scripted engine, one provider, and everything that went between them.
+
+    Attributes:
+        engine: What plays the script.
+        model: The provider.
+        thinking: Whether the prompt opens a reasoning block.
+        asked: For each request, in order of arrival: the call that made it, and the step it was answered with.
+        verbatim: Renderings that differ from what was sampled, each with what was sampled: on linear history the
+            sampled ids stand as they are.
+    """
+
+    engine: ScriptedEngine
+    model: Recorder
+    thinking: bool
+    asked: list[tuple[int, Step]] = field(default_factory=list)
+    verbatim: dict[str, str] = field(default_factory=dict)
+
+    def agent(self, **options: Any) -> Agent:
+        options = {"tools": [look_up, note], "callback_handler": None, "retry_strategy": None, **options}
+        return Agent(model=options.pop("model", self.model), **options)
+
+    def stands(self, message: Any, as_sampled: str) -> None:
+        """Expect what was sampled in the place of what the template makes of the message that the host holds of it."""
+        # After a question, so that nothing that depends on the place in the history differs.
+        messages = [{"role": "user", "content": [{"text": "?"}]}, message]
+        call = Call(messages=messages, system="S", specs=[], options={}, thinking=self.thinking)
+        form = rendered(call).rpartition(f"{END}\n<|im_start|>assistant\n")[0].partition("assistant\n")[2]
+        self.verbatim[f"assistant\n{form}{END}"] = f"assistant\n{as_sampled}{END}"
+
+    @property
+    def turns(self) -> list[Recorded]:
+        return self.model.trajectory.turns
+
+    @property
+    def prompts(self) -> list[list[int]]:
+        return [list(request["input_ids"]) for request in self.engine.requests]
+
+    def text(self, ids: Sequence[int]) -> str:
+        return str(tokenizer().decode(list(ids), skip_special_tokens=False))
+
+    def prompt(self, index: int) -> str:
+        """The text of a request's prompt."""
+        return self.text(self.prompts[index])
+
+    def said(self, turn: Recorded) -> str:
+        """The text of a turn, without reasoning and turn end."""
+        return self.text(turn.sampled.ids).removesuffix(END).partition("</think>\n\n")[2 if self.thinking else 0]
+
+    @property
+    def fates(self) -> str:
+        """One letter a turn: k(ept), e(dited), d(iscarded)."""
+        return "".join(turn.fate[0] for turn in self.turns)
+
+    @property
+    def lineages(self) -> str:
+        """One letter a turn: m(ain), a(gent), s(ide call)."""
+        return "".join(turn.lineage[0] for turn in self.turns)
+
+    @property
+    def parents(self) -> list[int | None]:
+        """The index of each turn's parent."""
+        return [turn.parent.index if turn.parent else None for turn in self.turns]
+
+    @property
+    def shown(self) -> list[str]:
+        """What `rollout` shows as sampled, segment by segment, without reasoning."""
+        texts = [self.text(segment.ids) for segment in self.model.rollout.segments if segment.is_sampled]
+        return [text.removesuffix(END).partition("</think>\n\n")[2 if self.thinking else 0] for text in texts]
+
+    def check(self) -> None:
+        """Hold the guarantees that every history must keep."""
+        self._each_request_renders_what_was_held()
+        self._each_turn_is_what_the_engine_returned()
+        self._columns_agree()
+        self._each_token_is_trained_once()
+
+    def _each_request_renders_what_was_held(self) -> None:
+        """G3."""
+        for (index, _), request in zip(self.asked, self.engine.requests, strict=True):
+            sent, held = self.text(request["input_ids"]), rendered(self.model.calls[index])
+            for form, sampled in self.verbatim.items():
+                held = held.replace(form, sampled)
+            assert sent == held
+
+    def _each_turn_is_what_the_engine_returned(self) -> None:
+        """G1, G2 and G8: one turn for each request that was answered, as it was answered, after what was sent."""
+        of_request = {request["rid"]: index for index, request in enumerate(self.engine.requests)}
+        answered = []
+        for position, turn in enumerate(self.turns):
+            assert turn.index == position
+            answered.append(request := of_request[turn.sampled.facts["rid"]])
+            path = turn.rollout()
+            assert path.token_ids[: len(path) - len(turn.sampled)] == self.prompts[request]
+            step = self.asked[request][1]
+            assert isinstance(step, Turn)
+            assert list(turn.sampled.ids) == self.engine.ids_of(step)
+        assert len(set(answered)) == len(answered)
+
+    def _columns_agree(self) -> None:
+        """G4 and G5."""
+        for branch in [self.model.rollout, *self.model.trajectory.branches]:
+            assert len(branch.token_ids) == len(branch.loss_mask) == len(branch.logprobs) == len(branch)
+            pairs = zip(branch.logprobs, branch.loss_mask, strict=True)
+            assert all((value is None) == (not mask) for value, mask in pairs)
+
+    def _each_token_is_trained_once(self) -> None:
+        """G10, with and without the answers that were thrown away."""
+        for discarded in (True, False):
+            chosen = [turn for turn in self.turns if discarded or turn.fate != "discarded"]
+            trained: Counter[int] = Counter()
+            for sample in self.model.trajectory.samples(include_side_calls=True, include_discarded=discarded):
+                pairs = zip(sample.rollout.token_ids, sample.loss_mask, strict=True)
+                trained.update(token for token, mask in pairs if mask)
+            assert trained == Counter(token for turn in chosen for token in turn.sampled.ids)
+
+
+def build(*steps: Step | str, thinking: bool = False, **config: Any) -> Scene:
+    """Set a scene.
+
+    Args:
+        *steps: What the engine answers, in order of arrival: steps, or what the model says. In a thinking scene it
+            thinks before it says it.
+        thinking: Whether the prompt opens a reasoning block, and the template keeps reasoning in history.
+        **config: Options of the provider.
+    """
+    script = [Turn(text=sampled(step, index, thinking)) if isinstance(step, str) else step for index, step in
+              enumerate(steps)]  # fmt: skip
+    return direct(lambda _, count: script[count], thinking=thinking, **config)
+
+
+def sampled(text: str, index: int, thinking: bool) -> str:
+    """What the model samples to say something."""
+    return (f"Thought {index}.\n</think>\n\n" if thinking else "") + text + END
+
+
+def direct(choose: Any, *, thinking: bool = False, **config: Any) -> Scene:
+    """Set a scene in which `choose(prompt, number)` gives the step for each request."""
+    if thinking:
+        config = {"enable_thinking": True, "chat_template_kwargs": KEEP_REASONING, **config}
+
+    def play(body: dict[str, Any]) -> Step:
+        step: Step = choose(scene.text(body["input_ids"]), len(scene.asked))
+        scene.asked.append((_asking.get(), step))
+        return step
+
+    engine = ScriptedEngine(play, tokenizer=tokenizer())
+    client = SGLangClient("http://engine", transport=EngineTransport(engine), max_retries=0)
+    model = Recorder(client=client, tokenizer=tokenizer(), **config)
+    model.calls = []
+    scene = Scene(engine=engine, model=model, thinking=thinking)
+    return scene

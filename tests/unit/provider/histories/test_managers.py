@@ -1,0 +1,202 @@
+"""Conversation managers: windows, shortened results, summaries."""
+
+from __future__ import annotations
+
+import pytest
+from strands import tool
+from strands.agent.conversation_manager import (
+    NullConversationManager,
+    SlidingWindowConversationManager,
+    SummarizingConversationManager,
+)
+from strands.types.exceptions import ContextWindowOverflowException
+
+from strands_sglang.engine import Refusal
+
+from .scene import build, use
+
+TOO_LONG = Refusal(
+    status=400,
+    body={"error": {"message": "The input (5000 tokens) is longer than the model's context length (2048 tokens)."}},
+)
+
+
+@tool
+def read(page: str) -> str:
+    """Read a page."""
+    return f"page {page}: " + "word " * 200
+
+
+async def test_a_window_at_the_end_of_an_invocation_starts_a_branch(thinking: bool) -> None:
+    on = build("One.", "Two.", use("note", text="x"), "Three.", thinking=thinking)
+    agent = on.agent(conversation_manager=SlidingWindowConversationManager(window_size=2))
+
+    for question in ("First?", "Second?", "Third?"):
+        await agent.invoke_async(question)
+
+    on.check()
+    assert on.parents == [None, 0, None, 2]
+    assert "First?" in on.prompt(1)
+    assert "First?" not in on.prompt(2)
+    assert on.fates == "kkkk"
+    assert on.shown == [use("note", text="x"), "Three."]
+
+
+async def test_a_window_before_each_call_starts_a_branch_within_an_invocation(thinking: bool) -> None:
+    calls = [use("look_up", topic=f"t{n}") for n in range(4)]
+    on = build(*calls, "Done.", thinking=thinking)
+    agent = on.agent(conversation_manager=SlidingWindowConversationManager(window_size=4, per_turn=True))
+
+    await agent.invoke_async("Go")
+
+    on.check()
+    assert len(on.turns) == 5
+    assert None in on.parents[1:]
+    assert on.fates == "kkkkk"
+    assert on.shown[-1] == "Done."
+
+
+async def test_a_pinned_first_message_is_no_sign_that_answers_were_thrown_away(thinking: bool) -> None:
+    on = build("One.", "Two.", "Three.", "Four.", thinking=thinking)
+    agent = on.agent(conversation_manager=SlidingWindowConversationManager(window_size=3, pin_first=1))
+
+    for question in ("First?", "Second?", "Third?", "Fourth?"):
+        await agent.invoke_async(question)
+
+    on.check()
+    assert "First?" in on.prompt(3)
+    assert "One." not in on.prompt(3)
+    assert on.fates == "kkkk"
+
+
+async def test_on_overflow_a_shortened_result_is_what_is_sent(thinking: bool) -> None:
+    on = build(use("read", page="1"), TOO_LONG, "Done.", thinking=thinking)
+    agent = on.agent(tools=[read], conversation_manager=SlidingWindowConversationManager())
+
+    await agent.invoke_async("Read")
+
+    on.check()
+    assert "[truncated: " in on.prompt(2)
+    assert on.parents == [None, 0]
+    assert on.fates == "kk"
+
+
+async def test_a_result_that_was_answered_and_is_shortened_starts_a_branch(thinking: bool) -> None:
+    on = build(use("read", page="1"), "Read.", TOO_LONG, "Again.", thinking=thinking)
+    agent = on.agent(tools=[read], conversation_manager=SlidingWindowConversationManager())
+    await agent.invoke_async("Read")
+
+    await agent.invoke_async("What was it?")
+
+    on.check()
+    assert "[truncated: " in on.prompt(3)
+    assert on.parents == [None, 0, 0]
+    assert on.fates == "kkk"
+    assert on.shown == [use("read", page="1"), "Again."]
+
+
+async def test_on_overflow_a_trimmed_history_starts_a_branch(thinking: bool) -> None:
+    on = build("One.", "Two.", TOO_LONG, "Three.", thinking=thinking)
+    agent = on.agent(conversation_manager=SlidingWindowConversationManager())
+
+    for question in ("First?", "Second?", "Third?"):
+        await agent.invoke_async(question)
+
+    on.check()
+    assert "First?" not in on.prompt(3)
+    assert on.parents == [None, 0, None]
+    assert on.shown == ["Three."]
+
+
+async def test_an_overflow_that_is_known_beforehand_sends_nothing(thinking: bool) -> None:
+    on = build("One.", "Two.", "Three.", thinking=thinking)
+    agent = on.agent(tools=[], conversation_manager=SlidingWindowConversationManager())
+    for question in ("First?", "Second?"):
+        await agent.invoke_async(question)
+    on.model.update_config(context_window_limit=len(on.model.rollout) + 4)
+
+    await agent.invoke_async("Third?")
+
+    on.check()
+    assert len(on.prompts) == 3
+    assert "First?" not in on.prompt(2)
+    assert on.fates == "kkk"
+
+
+async def test_a_manager_that_changes_nothing_lets_the_overflow_through(thinking: bool) -> None:
+    on = build("One.", TOO_LONG, "Two.", thinking=thinking)
+    agent = on.agent(conversation_manager=NullConversationManager())
+    await agent.invoke_async("First?")
+
+    with pytest.raises(ContextWindowOverflowException, match="5000 tokens"):
+        await agent.invoke_async("Second?")
+    await agent.invoke_async(None)
+
+    on.check()
+    assert on.parents == [None, 0]
+
+
+async def test_on_overflow_a_summary_is_a_side_call_and_then_starts_a_branch(thinking: bool) -> None:
+    on = build(
+        "One.", use("look_up", topic="x"), "Two.", TOO_LONG, "They asked twice.", "Three.", thinking=thinking
+    )  # fmt: skip
+    agent = on.agent(conversation_manager=SummarizingConversationManager(preserve_recent_messages=2))
+    for question in ("First?", "Second?", "Third?"):
+        await agent.invoke_async(question)
+
+    on.check()
+    assert on.lineages == "mmmsm"
+    assert on.parents[-2:] == [None, None]
+    assert "Please summarize this conversation." in on.prompt(4)
+    assert "They asked twice." in on.prompt(5)
+    assert on.fates == "kkkkk"
+    assert on.shown == ["Three."]
+    assert [sample.lineage for sample in on.model.trajectory.samples()] == ["main", "main"]
+
+
+async def test_a_summary_in_advance_is_a_side_call_too(thinking: bool) -> None:
+    on = build("One.", "Two.", "They asked twice.", "Three.", thinking=thinking, context_window_limit=100_000)
+    manager = SummarizingConversationManager(
+        preserve_recent_messages=2, proactive_compression={"compression_threshold": 0.1}
+    )
+    agent = on.agent(conversation_manager=manager)
+    for question in ("First?", "Second?"):
+        await agent.invoke_async(question)
+    on.model.update_config(context_window_limit=len(on.model.rollout) + 300)
+
+    await agent.invoke_async("Third?")
+
+    on.check()
+    assert on.lineages == "mmsm"
+    assert "They asked twice." in on.prompt(3)
+    assert on.shown == ["Three."]
+
+
+async def test_a_summary_that_fails_leaves_the_record_as_it_was(thinking: bool) -> None:
+    on = build("One.", "Two.", TOO_LONG, Refusal(status=500), "Three.", thinking=thinking)
+    agent = on.agent(conversation_manager=SummarizingConversationManager(preserve_recent_messages=2))
+    for question in ("First?", "Second?"):
+        await agent.invoke_async(question)
+
+    with pytest.raises(Exception, match="500") as raised:
+        await agent.invoke_async("Third?")
+    await agent.invoke_async(None)
+
+    assert isinstance(raised.value.__cause__, ContextWindowOverflowException)
+    on.check()
+    assert on.lineages == "mmm"
+    assert on.parents == [None, 0, 1]
+
+
+async def test_raising_on_divergence_names_the_message(thinking: bool) -> None:
+    on = build("One.", "Two.", thinking=thinking, on_divergence="raise")
+    agent = on.agent(conversation_manager=SlidingWindowConversationManager(window_size=2))
+    await agent.invoke_async("First?")
+    await agent.invoke_async("Second?")
+
+    with pytest.raises(Exception, match="message 0") as raised:
+        await agent.invoke_async("Third?")
+
+    assert type(raised.value).__name__ == "HistoryDivergedError"
+    on.check()
+    assert on.parents == [None, 0]
