@@ -19,12 +19,13 @@ from strands_sglang.tool_parsers.reading.turn import Attempt, Block
 from strands_sglang.tool_parsers.result import ToolParseStatus
 
 _PARAMETER = re.compile(r'<rfl:parameter name="([^"<>\n]+)">')
-_XML = re.compile(r"(?:<\|constrain\|>|\s)xml\s*$")
 
 
 class BeamToolParser(GptOssToolParser, ValueGrammar):
     """Reads the BEAM format."""
 
+    recipients = ""
+    content_type = re.compile(r"(?:<\|constrain\|>\s*|\s)xml\s*$")
     value_closer = "</rfl:parameter>"
     value_openers = ("<rfl:parameter name=",)
     newlines_framed = "both"
@@ -36,9 +37,10 @@ class BeamToolParser(GptOssToolParser, ValueGrammar):
 
     def _read_parameters(self, source: Source, message: Message) -> Attempt:
         name = self.display_name(message.header) or ""
-        if not _XML.search(message.header):
-            reason = f"the header {message.header[:80]!r} gives a content type other than xml"
-            return self.broken(source, message, message.body, ToolParseStatus.MALFORMED, reason, name)
+        wrong = self.wrong_header(message.header)
+        if wrong or not name:
+            status = ToolParseStatus.MALFORMED if wrong else ToolParseStatus.MISSING_NAME
+            return self.broken(source, message, message.body, status, wrong or "the call gives no tool name", None)
         read = Parameters()
         end = read.run(source, self, name, message.body)
         if isinstance(end, Wrong):

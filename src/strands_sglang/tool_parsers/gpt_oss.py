@@ -21,11 +21,10 @@ from strands_sglang.tool_parsers.reading.source import Source
 from strands_sglang.tool_parsers.reading.turn import Attempt, Block
 from strands_sglang.tool_parsers.result import PieceKind, ToolParseStatus
 
-_RECIPIENT = re.compile(r"(?:^|\s)to=([^\s<]+)")
+_RECIPIENT = re.compile(r"(?:^|\s)to=([^\s<>|]*)")
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
-_CONTENT_TYPE = re.compile(r"(?:<\|constrain\|>\s*|\s)(json|code)\s*$")
-_FUNCTIONS = "functions."
 _PEOPLE = ("user", "assistant", "all")
+_CALL_CHANNELS = ("commentary", "analysis")
 
 
 class GptOssToolParser(MessagesParser):
@@ -33,6 +32,8 @@ class GptOssToolParser(MessagesParser):
 
     end_marks = ("<|end|>", "<|call|>", "<|return|>")
     delimiters = ("<|channel|>", "<|constrain|>")
+    recipients = "functions."
+    content_type = re.compile(r"(?:<\|constrain\|>\s*|\s)(?:json|code)\s*$")
 
     def kind(self, header: str, mark: str) -> PieceKind:
         """Return what a message is, by its recipient and then its channel."""
@@ -45,7 +46,7 @@ class GptOssToolParser(MessagesParser):
     def display_name(self, header: str) -> str | None:
         """Return the recipient."""
         recipient = _RECIPIENT.search(header)
-        return recipient[1].removeprefix(_FUNCTIONS) if recipient else None
+        return recipient[1].removeprefix(self.recipients) if recipient else None
 
     def read_message(self, source: Source, message: Message) -> Block:
         """Read the arguments of a call."""
@@ -53,17 +54,12 @@ class GptOssToolParser(MessagesParser):
         return Block((attempt,), attempt.end)
 
     def _read(self, source: Source, message: Message) -> Attempt:
-        recipients = _RECIPIENT.findall(message.header)
-        name = recipients[0].removeprefix(_FUNCTIONS)
-        body = source.skip_space(message.body)
-        if len(recipients) > 1 or not recipients[0].startswith(_FUNCTIONS):
-            reason = f"the message is addressed to {' and '.join(recipients)}, which is no functions.NAME"
-            return self.broken(source, message, body, ToolParseStatus.MALFORMED, reason, name)
+        name, body = self.display_name(message.header), source.skip_space(message.body)
+        wrong = self.wrong_header(message.header)
+        if wrong:
+            return self.broken(source, message, body, ToolParseStatus.MALFORMED, wrong, name)
         if not name:
             return self.broken(source, message, body, ToolParseStatus.MISSING_NAME, "the call gives no tool name", None)
-        if not self._is_json(message.header):
-            reason = f"the header {message.header[:80]!r} gives a content type other than json"
-            return self.broken(source, message, body, ToolParseStatus.MALFORMED, reason, name)
         read = source.json.read(body)
         if read.end < 0:
             return self.broken(source, message, body, read.status, read.reason, name)
@@ -71,8 +67,12 @@ class GptOssToolParser(MessagesParser):
         attempt = Attempt(message.start, read.end, outcome.status, name, outcome.input, outcome.reason)
         return self.close(source, message, attempt)
 
-    def _is_json(self, header: str) -> bool:
-        """Whether nothing but a content type of JSON stands behind recipient and channel."""
-        rest = _CONTENT_TYPE.sub("", header)
-        rest = _CHANNEL.sub("", _RECIPIENT.sub("", rest))
-        return rest.strip() in ("", "assistant")
+    def wrong_header(self, header: str) -> str:
+        """Return what is wrong with the header of a call, or ""."""
+        recipients, channels = _RECIPIENT.findall(header), _CHANNEL.findall(header)
+        if len(recipients) > 1 or not recipients[0].startswith(self.recipients):
+            return f"the message is addressed to {' and '.join(recipients)}, which is no {self.recipients}NAME"
+        if len(channels) != 1 or channels[0] not in _CALL_CHANNELS:
+            return f"the header {header[:80]!r} gives no channel that calls are made in"
+        rest = _CHANNEL.sub("", _RECIPIENT.sub("", self.content_type.sub("", header)))
+        return "" if rest.strip() in ("", "assistant") else f"the header {header[:80]!r} is not that of a call"

@@ -14,6 +14,7 @@ from strands_sglang.tool_parsers.reading.schema import TypedValue
 from strands_sglang.tool_parsers.reading.source import Source
 from strands_sglang.tool_parsers.reading.tag_values import Head, Header, Wrong
 from strands_sglang.tool_parsers.reading.tagged_values import TaggedValuesParser
+from strands_sglang.tool_parsers.result import ToolParseStatus
 
 _NAME = re.compile(r'"([^"<>\n]*)">')
 _PARAM = re.compile(r'<param name="([^"<>\n]+)">(<!\[CDATA\[)?')
@@ -50,5 +51,7 @@ class MiniCPM5ToolParser(TaggedValuesParser):
     def value(self, source: Source, tool: str, header: Header, text: str) -> TypedValue:
         """Read a value, with XML's entities unless it stood in a CDATA section."""
         if header.flag != "cdata":
+            if "<" in text:
+                return TypedValue(None, ToolParseStatus.MALFORMED, "holds markup, which must stand in a CDATA section")
             text = _ENTITY.sub(lambda match: _CHARACTERS[match[1]], text)
         return super().value(source, tool, header, text)

@@ -13,8 +13,8 @@ import hashlib
 import re
 
 from strands_sglang.tool_parsers.reading.format import FormatParser
-from strands_sglang.tool_parsers.reading.json_call import CallOutcome, JSONShape, arguments_of
-from strands_sglang.tool_parsers.reading.json_list import JSONListParser, broken_json
+from strands_sglang.tool_parsers.reading.json_call import JSONShape, arguments_of
+from strands_sglang.tool_parsers.reading.json_list import JSONListParser, broken_json, end_unclosed
 from strands_sglang.tool_parsers.reading.source import Source
 from strands_sglang.tool_parsers.reading.turn import Attempt, Block, Reasoning
 from strands_sglang.tool_parsers.result import ToolParseStatus
@@ -81,7 +81,7 @@ class MistralV11ToolParser(MistralFormat):
         read = source.json.read(source.skip_space(at + len(_ARGS)))
         if read.end < 0:
             return broken_json(source, start, read.status, read.reason, name)
-        return attempt_of(start, read.end, arguments_of(name, read, native_id=native_id))
+        return end_unclosed(source, start, read.end, arguments_of(name, read, native_id=native_id))
 
 
 class MistralToolParser(MistralV11ToolParser):
@@ -97,8 +97,3 @@ class MistralToolParser(MistralV11ToolParser):
         if _LIST.match(source.text, start + len(_CALLS)):
             return self._list.read_call(source, start)
         return super().read_call(source, start)
-
-
-def attempt_of(start: int, end: int, outcome: CallOutcome) -> Attempt:
-    """Return the attempt `[start, end)` with this outcome."""
-    return Attempt(start, end, outcome.status, outcome.name, outcome.input, outcome.reason, outcome.native_id)

@@ -19,7 +19,7 @@ from strands_sglang.tool_parsers.reading.tag_values import Head, Header, Wrong
 from strands_sglang.tool_parsers.reading.turn import Block
 from strands_sglang.tool_parsers.result import PieceKind, ToolParseStatus
 
-_RECIPIENT = re.compile(r"(?:^|\s)to=([^\s<]+)")
+_RECIPIENT = re.compile(r"(?:^|\s)to=([^\s<>|]*)")
 _INVOKE = re.compile(r'<atem:invoke name="([^"<>\n]*)">')
 _PARAMETER = re.compile(r'<atem:parameter name="([^"<>\n]+)">')
 

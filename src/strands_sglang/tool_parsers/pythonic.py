@@ -74,8 +74,8 @@ class PythonicToolParser(FormatParser):
             ends=lambda at: source.text.startswith("]", at),
             broken=broken,
         )
-        if attempts[-1].status in (ToolParseStatus.MALFORMED, ToolParseStatus.UNCLOSED):
-            return Block(attempts, end)
+        if end < 0:
+            return Block(attempts, attempts[-1].end)
         end += 1
         if closer and source.at(closer, source.skip_space(end)):
             return Block(attempts, min(source.skip_space(end) + len(closer), source.end))

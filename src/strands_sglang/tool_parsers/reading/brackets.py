@@ -54,7 +54,7 @@ class Brackets:
 
         Without a matching closer it is unclosed, and runs to the end of its group or of the text.
         """
-        depth, end = 1, place
+        depth, end = 1, max(place, start + len(self.opener))
         while depth:
             at, which = source.find_first((self.opener, self.closer), end)
             if at < 0:

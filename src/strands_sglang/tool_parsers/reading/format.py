@@ -239,10 +239,13 @@ class GroupedParser(FormatParser):
             reason = f"{self.group_opener} is not followed by a call"
             status = ToolParseStatus.MALFORMED if closed or place < source.end else ToolParseStatus.UNCLOSED
             return Block((Attempt(start=start, end=end, status=status, reason=reason),), end)
-        if not closed and attempts[-1].status is ToolParseStatus.OK:
+        if not closed:
             reason = f"the group of calls was never closed: {self.group_closer} is missing"
-            attempts[-1] = attempts[-1]._replace(status=ToolParseStatus.UNCLOSED, reason=reason)
+            charge_last(attempts, reason, behind=self._is_junk(source, attempts[-1]))
         return self.end_group(source, attempts, end)
+
+    def _is_junk(self, source: Source, attempt: Attempt) -> bool:
+        return not source.at(self.call_opener, attempt.start)
 
     def end_group(self, source: Source, attempts: list[Attempt], end: int) -> Block:
         """Return the block of a group that ends at `end`; for formats that must look at what follows."""
@@ -251,6 +254,13 @@ class GroupedParser(FormatParser):
     @abstractmethod
     def read_one(self, source: Source, start: int) -> Attempt:
         """Read the call whose opener begins at `start`."""
+
+
+def charge_last(attempts: list[Attempt], reason: str, *, behind: bool) -> None:
+    """Make the last attempt unclosed, if it is none in error; with `behind`, the one before the last."""
+    index = len(attempts) - 1 - behind
+    if index >= 0 and attempts[index].status is ToolParseStatus.OK:
+        attempts[index] = attempts[index]._replace(status=ToolParseStatus.UNCLOSED, reason=reason)
 
 
 def guessed_name(source: Source, start: int) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from strands_sglang.tool_parsers.reading.brackets import Brackets
-from strands_sglang.tool_parsers.reading.format import FormatParser, guessed_name
+from strands_sglang.tool_parsers.reading.format import FormatParser, charge_last, guessed_name
 from strands_sglang.tool_parsers.reading.json_call import CallOutcome, JSONShape, read_object
 from strands_sglang.tool_parsers.reading.source import Source
 from strands_sglang.tool_parsers.reading.strict_json import JSONRead
@@ -71,11 +71,22 @@ class UnclosedJSONParser(JSONListParser):
             name = guessed_name(source, place)
             attempt = broken_json(source, start, read.status, read.reason, name)
             return Block((attempt,), attempt.end)
-        outcome = self.element(read)
-        attempt = Attempt(
-            start, read.end, outcome.status, outcome.name, outcome.input, outcome.reason, outcome.native_id
-        )
+        attempt = end_unclosed(source, start, read.end, self.element(read))
         return Block((attempt,), attempt.end)
+
+
+def end_unclosed(source: Source, start: int, end: int, outcome: CallOutcome) -> Attempt:
+    """Return the attempt that a JSON value ending at `end` ends; what follows must not look like the rest of it."""
+    after = source.skip_space(end)
+    if after < source.end and source.text[after] in "{}],:":
+        reason = f"{source.excerpt(after)} stands behind the JSON value that ends the call"
+        return broken_json(source, start, ToolParseStatus.MALFORMED, reason, outcome.name)
+    return attempt_of(start, end, outcome)
+
+
+def attempt_of(start: int, end: int, outcome: CallOutcome) -> Attempt:
+    """Return the attempt `[start, end)` with this outcome."""
+    return Attempt(start, end, outcome.status, outcome.name, outcome.input, outcome.reason, outcome.native_id)
 
 
 def _doubled(source: Source, start: int, place: int, opener: str) -> Block:
@@ -123,7 +134,9 @@ class _ListReader:
             return self.charge(after, ToolParseStatus.UNCLOSED, f"the list was never closed: {closer} is missing")
         reason = f"{source.excerpt(after)} stands where {closer} must close the list of calls"
         rest = broken_list(source, self.brackets, after, after, ToolParseStatus.MALFORMED, reason, None)
-        return Block([*self.attempts, rest], rest.end)
+        attempts = [*self.attempts, rest]
+        charge_last(attempts, rest.reason, behind=rest.status is ToolParseStatus.UNCLOSED)
+        return Block(attempts, rest.end)
 
 
 def read_list(
@@ -145,17 +158,14 @@ def read_list(
         read = source.json.read(place)
         if read.end < 0:
             return reader.broken(place, read.status, read.reason, guessed_name(source, place))
-        outcome = element(read)
-        reader.attempts.append(
-            Attempt(place, read.end, outcome.status, outcome.name, outcome.input, outcome.reason, outcome.native_id)
-        )
-        place = source.skip_space(read.end)
-        if source.text.startswith("]", place):
-            return reader.end(place + 1)
-        if place < source.end and not source.text.startswith(",", place):
-            reason = f"{source.excerpt(place)} stands where , or ] must"
-            return reader.broken(place, ToolParseStatus.MALFORMED, reason)
-        place = source.skip_space(place + 1) if place < source.end else place
+        after = source.skip_space(read.end)
+        if after < source.end and source.text[after] not in ",]":
+            reason = f"{source.excerpt(after)} stands where , or ] must"
+            return reader.broken(place, ToolParseStatus.MALFORMED, reason, guessed_name(source, place))
+        reader.attempts.append(attempt_of(place, read.end, element(read)))
+        if source.text.startswith("]", after):
+            return reader.end(after + 1)
+        place = source.skip_space(after + 1) if after < source.end else after
 
 
 def broken_list(

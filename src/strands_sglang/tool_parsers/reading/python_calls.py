@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from strands_sglang.tool_parsers.reading.format import BracketedParser
+from strands_sglang.tool_parsers.reading.format import BracketedParser, charge_last
 from strands_sglang.tool_parsers.reading.literals import LiteralError, PythonReader
 from strands_sglang.tool_parsers.reading.source import Source
 from strands_sglang.tool_parsers.reading.turn import Attempt, Block
@@ -36,7 +36,7 @@ def read_calls(
             with a name where known.
 
     Returns:
-        The attempts, and where the end of the calls stands, or where the last attempt ends if that broke.
+        The attempts, and where the end of the calls stands, or -1 if the last attempt broke.
     """
     attempts: list[Attempt] = []
     place = source.skip_space(place)
@@ -46,22 +46,19 @@ def read_calls(
             name, place = reader.callee(place)
             values, twice, place = reader.arguments(place)
         except LiteralError as error:
-            attempts.append(broken(start, error.place, str(error), name))
-            return attempts, attempts[-1].end
+            return [*attempts, broken(start, error.place, str(error), name)], -1
+        end, place = place, source.skip_space(place)
+        separated = source.text.startswith(",", place) if separator == "," else "\n" in source.text[end:place]
+        if not separated and not ends(place):
+            reason = f"{source.excerpt(place)} stands behind the call, where nothing more may"
+            return [*attempts, broken(start, place, reason, name)], -1
         if twice is None:
-            attempts.append(Attempt(start, place, name=name, input=values))
+            attempts.append(Attempt(start, end, name=name, input=values))
         else:
             reason = f"the argument {twice!r} is given twice"
-            attempts.append(Attempt(start, place, ToolParseStatus.DUPLICATE_KEY, name, reason=reason))
-        between = place
-        place = source.skip_space(place)
+            attempts.append(Attempt(start, end, ToolParseStatus.DUPLICATE_KEY, name, reason=reason))
         if ends(place):
             break
-        separated = source.text.startswith(",", place) if separator == "," else "\n" in source.text[between:place]
-        if not separated:
-            reason = f"{source.excerpt(place)} stands behind the call, where nothing more may"
-            attempts.append(broken(place, place, reason, None))
-            return attempts, attempts[-1].end
         place = source.skip_space(place + 1) if separator == "," else place
     return attempts, place
 
@@ -102,16 +99,11 @@ class PythonCallsParser(BracketedParser):
             ends=ends,
             broken=broken,
         )
-        if (
-            attempts
-            and attempts[-1].end == end
-            and attempts[-1].status
-            in (
-                ToolParseStatus.MALFORMED,
-                ToolParseStatus.UNCLOSED,
-            )
-        ):
-            return Block(attempts, end)
+        if end < 0:
+            # Text that is no call, and no closer behind it: the block of the call before it never closed.
+            unclosed = attempts[-1].name is None and attempts[-1].status is ToolParseStatus.UNCLOSED
+            charge_last(attempts, attempts[-1].reason, behind=unclosed)
+            return Block(attempts, attempts[-1].end)
         return self._end(source, start, attempts, end, closing)
 
     def _end(self, source: Source, start: int, attempts: list[Attempt], place: int, closing: str) -> Block:
@@ -131,7 +123,9 @@ class PythonCallsParser(BracketedParser):
         reason = f"{source.excerpt(after)} stands where {self.closer} must close the calls"
         begin = after if attempts else start
         rest = self.brackets.broken(source, begin, after, ToolParseStatus.MALFORMED, reason)
-        return Block([*attempts, rest], rest.end)
+        attempts = [*attempts, rest]
+        charge_last(attempts, rest.reason, behind=rest.status is ToolParseStatus.UNCLOSED)
+        return Block(attempts, rest.end)
 
     def read_body(self, source: Source, start: int, body: int) -> Attempt:
         """Return the error of a block that holds no calls."""

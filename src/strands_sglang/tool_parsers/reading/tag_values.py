@@ -91,7 +91,11 @@ class ValueGrammar(ABC):
 
     @abstractmethod
     def ends(self, source: Source, place: int) -> bool:
-        """Whether the end of the call stands at `place`, complete."""
+        """Whether the end of the call stands at `place`."""
+
+    def surely_ends(self, source: Source, place: int) -> bool:
+        """Whether the end of the call stands at `place` and what follows shows that it is no text of a value."""
+        return self.ends(source, place)
 
     def value(self, source: Source, tool: str, header: Header, text: str) -> TypedValue:
         """Return the value that a parameter's text is, as the tool's schema directs."""
@@ -194,6 +198,6 @@ def _certain(source: Source, grammar: ValueGrammar, header: Header, first: int, 
 
 def _may_follow(source: Source, grammar: ValueGrammar, place: int) -> bool:
     """Whether what stands at `place` can only follow a value, so that the closing tag before it is one."""
-    if grammar.ends(source, place) or source.at(grammar.value_closer, place):
+    if grammar.surely_ends(source, place) or source.at(grammar.value_closer, place):
         return True
     return isinstance(grammar.header(source, place), Header)

@@ -58,17 +58,24 @@ class GroupedValuesParser(GroupedParser, ValueGrammar):
         self.bound = self.group_closer
 
     def ends(self, source: Source, place: int) -> bool:
-        """Whether the call's end stands at `place`; as text, with the next call or the group's end behind it."""
+        """Whether the call's end stands at `place`."""
+        return self._end(source, place) >= 0
+
+    def surely_ends(self, source: Source, place: int) -> bool:
+        """Whether the call's end stands at `place`; as text, with another call or the group's end behind it."""
+        after = self._end(source, place)
+        if after < 0 or source.by_id(self.call_closer):
+            return after >= 0
+        after = source.skip_space(after)
+        return after == source.end or source.at(self.group_closer, after) or source.at(self.call_opener, after)
+
+    def _end(self, source: Source, place: int) -> int:
+        """Return the place behind the end of the call at `place`, or -1."""
         if self.end_tag:
             if not source.at(self.end_tag, place):
-                return False
+                return -1
             place = source.skip_space(place + len(self.end_tag))
-        if not source.at(self.call_closer, place):
-            return False
-        after = source.skip_space(place + len(self.call_closer))
-        if source.by_id(self.call_closer):
-            return True
-        return source.at(self.group_closer, after) or source.at(self.call_opener, after)
+        return place + len(self.call_closer) if source.at(self.call_closer, place) else -1
 
     def read_one(self, source: Source, start: int) -> Attempt:
         """Read one call."""
