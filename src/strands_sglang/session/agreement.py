@@ -131,12 +131,10 @@ def agreement(
         if _was_edited(left, nodes, history, open_questions, stand_ins):
             fates.append((left, TurnFate.EDITED))
         elif not nodes[-1].is_held(history):
-            instead_of = next((n for n in _alternatives(left) if id(n) in open_questions), None)
-            if instead_of is not None and instead_of.is_asked_again(history):
+            again = (n for n in _alternatives(left) if id(n) in open_questions and n.is_asked_again(history))
+            if (instead_of := next(again, None)) is not None:
                 path = nodes[-1].path()
                 fates += [(node, TurnFate.DISCARDED) for node in path[path.index(left) :]]
-            else:
-                instead_of = None
     changed = tuple((node, fate) for node, fate in fates if node.turn.fate is not fate)
     return Agreement(parent=parent, fates=changed, instead_of=instead_of)
 

@@ -199,7 +199,7 @@ class Scene:
         engine: What plays the script.
         model: The provider.
         thinking: Whether the prompt opens a reasoning block.
-        asked: For each request, in order of arrival: the call that made it, and the step it was answered with.
+        asked: For each request, by its id: the call that made it, and the step it was answered with.
         verbatim: Renderings that differ from what was sampled, each with what was sampled: on linear history the
             sampled ids stand as they are.
     """
@@ -207,7 +207,7 @@ class Scene:
     engine: ScriptedEngine
     model: Recorder
     thinking: bool
-    asked: list[tuple[int, Step]] = field(default_factory=list)
+    asked: dict[str, tuple[int, Step]] = field(default_factory=dict)
     verbatim: dict[str, str] = field(default_factory=dict)
 
     def agent(self, **options: Any) -> Agent:
@@ -271,8 +271,9 @@ class Scene:
 
     def _each_request_renders_what_was_held(self) -> None:
         """G3."""
-        for (index, _), request in zip(self.asked, self.engine.requests, strict=True):
-            sent, held = self.text(request["input_ids"]), rendered(self.model.calls[index])
+        for request in self.engine.requests:
+            call = self.model.calls[self.asked[request["rid"]][0]]
+            sent, held = self.text(request["input_ids"]), rendered(call)
             for form, sampled in self.verbatim.items():
                 held = held.replace(form, sampled)
             assert sent == held
@@ -286,7 +287,7 @@ class Scene:
             answered.append(request := of_request[turn.sampled.facts["rid"]])
             path = turn.rollout()
             assert path.token_ids[: len(path) - len(turn.sampled)] == self.prompts[request]
-            step = self.asked[request][1]
+            step = self.asked[turn.sampled.facts["rid"]][1]
             assert isinstance(step, Turn)
             assert list(turn.sampled.ids) == self.engine.ids_of(step)
         assert len(set(answered)) == len(answered)
@@ -335,7 +336,7 @@ def direct(choose: Any, *, thinking: bool = False, **config: Any) -> Scene:
 
     def play(body: dict[str, Any]) -> Step:
         step: Step = choose(scene.text(body["input_ids"]), len(scene.asked))
-        scene.asked.append((_asking.get(), step))
+        scene.asked[body["rid"]] = (_asking.get(), step)
         return step
 
     engine = ScriptedEngine(play, tokenizer=tokenizer())
