@@ -1,0 +1,315 @@
+"""One conversation of the battery, played with simulated turns.
+
+Owns the play: the first prompt, then for every turn a sampled text as the template itself would have it, then the
+bridge to the next prompt. Invariant: `prompt(k+1) = prompt(k) + sampled(k)[: len - trimmed] + bridge(k)`, kept in parts
+so that a difference can be told to lie in a prompt or in a sampled turn.
+Never judges; see `judge`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from strands_sglang.errors import ChatTemplateError
+from strands_sglang.tokenization.turn import PromptTokens, SampledTurn
+
+from .sampling import Expectation, as_parsed, expect
+from .shape import SOMETHING, Ending, Message, Shape, is_empty
+
+
+class Incremental(Protocol):
+    """What is checked: `ChatTokenizer`, or whatever stands in for it."""
+
+    def first(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = ...
+    ) -> PromptTokens:
+        """Return the ids of the first prompt."""
+        ...
+
+    def bridge(
+        self,
+        context: Sequence[Mapping[str, Any]],
+        turn: SampledTurn,
+        new_messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = ...,
+    ) -> PromptTokens:
+        """Return the ids between a sampled turn and the next one."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids."""
+        ...
+
+
+class Reference(Protocol):
+    """What it is checked against: a whole rendering of all messages, and its encoding."""
+
+    @property
+    def control(self) -> Mapping[str, int]:
+        """Control tokens and their ids."""
+        ...
+
+    @property
+    def eos(self) -> str:
+        """Text of the end-of-sequence token, or an empty string."""
+        ...
+
+    def find(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield the control tokens in a text, as the tokenizer would match them."""
+        ...
+
+    def render(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, generation_prompt: bool
+    ) -> str:
+        """Return the text of all messages, or raise `ChatTemplateError`."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a rendering."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedTurn:
+    """A sampled turn of a rehearsal.
+
+    Attributes:
+        index: Index of the message.
+        ids: The ids "sampled".
+        kept: How many of them stay in the context.
+        held: The message as the host holds it, without reasoning that the template refuses.
+        prompt_tail: Ids at the end of the prompt before it that history may lack: marks of reasoning.
+        stop: Text of the control token that the template ends it with; "" for none.
+        ending: How it ended.
+        stopped: Whether the last id is a stop token.
+        reasoned: Whether the ids hold the message's reasoning.
+    """
+
+    index: int
+    ids: list[int]
+    kept: int
+    held: Message
+    prompt_tail: str
+    stop: str
+    ending: Ending
+    stopped: bool
+    reasoned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One prompt of a rehearsal.
+
+    Attributes:
+        messages: The messages up to it, as the host holds them.
+        tools: The tools.
+        prompts: The first prompt and every bridge so far; one more than `turns`.
+        turns: The sampled turns between them.
+        whole: The reference's rendering of `messages`.
+        reasoning_refused: Whether `messages` lack reasoning that the host holds and the template refuses.
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...]
+    prompts: tuple[tuple[int, ...], ...]
+    turns: tuple[PlayedTurn, ...]
+    whole: str
+    reasoning_refused: bool
+
+    @property
+    def ids(self) -> list[int]:
+        """The prompt as it would be sent."""
+        ids = list(self.prompts[0])
+        for turn, bridge in zip(self.turns, self.prompts[1:], strict=True):
+            ids += [*turn.ids[: turn.kept], *bridge]
+        return ids
+
+
+class Rehearsal:
+    """The play of one shape.
+
+    Attributes:
+        messages: The messages as the host holds them by now, cut turns cut.
+    """
+
+    def __init__(self, tokenizer: Incremental, reference: Reference, shape: Shape) -> None:
+        """Prepare to play `shape` with `tokenizer`, its turns simulated by `reference`."""
+        self.tokenizer = tokenizer
+        self.reference = reference
+        self.shape = shape
+        self.messages: list[Message] = list(shape.messages)
+        # What the reference renders: the messages, without reasoning that the template refuses.
+        self._written: list[Message] = list(shape.messages)
+        self._prompts: list[tuple[int, ...]] = []
+        self._turns: list[PlayedTurn] = []
+
+    def steps(self) -> Iterator[Step]:
+        """Yield every prompt.
+
+        Raises:
+            TokenizationError: Whatever the tokenizer refuses with.
+            TemplateRefusedError: If the template refuses as a whole what the tokenizer took.
+        """
+        given, sampled = self.shape.given, self.shape.sampled()
+        self._prompts.append(tuple(self.tokenizer.first(self.messages[:given], self.shape.tools).ids))
+        step = self._step(given)
+        yield step
+        for index, end in zip(sampled, [*sampled[1:], len(self.messages)], strict=False):
+            self._play_turn(index, end, step)
+            step = self._step(end)
+            yield step
+
+    def _step(self, end: int) -> Step:
+        try:
+            whole = self._render(self._written[:end])
+        except ChatTemplateError as error:
+            raise TemplateRefusedError(str(error)) from error
+        return Step(
+            messages=tuple(self._written[:end]),
+            tools=self.shape.tools,
+            prompts=tuple(self._prompts),
+            turns=tuple(self._turns),
+            whole=whole,
+            reasoning_refused=self._written != self.messages,
+        )
+
+    def _play_turn(self, index: int, end: int, step: Step) -> None:
+        ending = self.shape.ending if end == len(self.messages) else Ending.STOP
+        ids = step.ids
+        try:
+            played = self._simulate(index, end, ending, step.whole)
+        except ChatTemplateError as error:
+            # What the template cannot write has to be refused by the tokenizer as well.
+            turn = SampledTurn(ids=[], message=self.messages[index], prompt_ids=ids)
+            self.tokenizer.bridge(self.messages[:index], turn, self.messages[index + 1 : end], self.shape.tools)
+            raise TemplateRefusedError(str(error)) from error
+        turn = SampledTurn(
+            ids=played.ids, message=self.messages[index], prompt_ids=ids, finish_reason=_finish_reason(ending)
+        )
+        bridge = self.tokenizer.bridge(self.messages[:index], turn, self.messages[index + 1 : end], self.shape.tools)
+        self._turns.append(replace(played, kept=len(played.ids) - bridge.trimmed))
+        self._prompts.append(tuple(bridge.ids))
+
+    def _simulate(self, index: int, end: int, ending: Ending, prompt: str) -> PlayedTurn:
+        """Return the turn as a model would sample it, and note how the host then holds it."""
+        message = self._written[index]
+        try:
+            played = self._simulate_written(index, end, ending, prompt)
+            self.messages[index] = played.held
+        except ChatTemplateError:
+            if "reasoning_content" not in message:
+                raise
+            self._written[index] = {key: value for key, value in message.items() if key != "reasoning_content"}
+            played = self._simulate_written(index, end, ending, prompt)
+            self.messages[index] = {**played.held, "reasoning_content": message["reasoning_content"]}
+        return played
+
+    def _simulate_written(self, index: int, end: int, ending: Ending, prompt: str) -> PlayedTurn:
+        message = self._written[index]
+        expectation = self._expect(index, end, prompt)
+        text, held = _ended(message, expectation, ending)
+        ids = self._in_place(prompt, text)
+        if ending is Ending.CUT_CHARACTER:
+            ids, held = self._cut_character(ids, held)
+        self._written[index] = held
+        stop_ids = self._stop_ids(expectation.stop, ending)
+        return PlayedTurn(
+            index=index,
+            ids=ids + stop_ids,
+            kept=0,
+            held=held,
+            prompt_tail=expectation.prompt_tail,
+            stop=expectation.stop,
+            ending=ending,
+            stopped=bool(stop_ids),
+            reasoned=bool(held.get("reasoning_content")),
+        )
+
+    def _expect(self, index: int, end: int, prompt: str) -> Expectation:
+        message = self._written[index]
+        if plain := is_empty(message) and "reasoning_content" not in message:
+            # Some templates leave out a turn without text, or its end: a model does not.
+            message = {**message, "content": SOMETHING}
+        before, after = self._written[:index], self._written[index + 1 : end]
+        expectation = expect(
+            message,
+            prompt=prompt,
+            whole=self._render([*before, message], generation_prompt=False),
+            following=lambda: self._render([*before, message, *after]),
+            find=self.reference.find,
+            eos=self.reference.eos,
+        )
+        return replace(expectation, text=expectation.text.replace(SOMETHING, "")) if plain else expectation
+
+    def _render(self, messages: Sequence[Message], *, generation_prompt: bool = True) -> str:
+        return self.reference.render(messages, self.shape.tools, generation_prompt=generation_prompt)
+
+    def _in_place(self, prompt: str, text: str) -> list[int]:
+        """Return the ids of a sampled text, as the tokenizer splits it after the prompt where that is possible."""
+        before, joint = self.reference.encode(prompt), self.reference.encode(prompt + text)
+        return joint[len(before) :] if joint[: len(before)] == before else self.reference.encode(text)
+
+    def _cut_character(self, ids: list[int], held: Message) -> tuple[list[int], Message]:
+        """Take ids away until a character is left incomplete; a vocabulary that has it whole loses nothing."""
+        beginning = str(held["content"]).split()[0]
+        for count in range(1, min(8, len(ids))):
+            decoded = self.tokenizer.decode(ids[:-count])
+            if decoded.endswith("\ufffd") and beginning in decoded:
+                return ids[:-count], {**held, "content": decoded[decoded.index(beginning) :]}
+        return ids, held
+
+    def _stop_ids(self, stop: str, ending: Ending) -> list[int]:
+        control = self.reference.control
+        if ending is Ending.STOP:
+            return [control[stop]] if stop else []
+        if ending is Ending.OTHER_STOP:
+            other = next(
+                (
+                    t
+                    for t in ("<|endoftext|>", "</s>", "<|end_of_text|>", self.reference.eos)
+                    if t in control and t != stop
+                ),
+                None,
+            )
+            return [control[other]] if other else []
+        return []
+
+
+class TemplateRefusedError(Exception):
+    """The template refuses a conversation as a whole that the incremental form took."""
+
+
+def _finish_reason(ending: Ending) -> str:
+    cut = (Ending.CUT_TEXT, Ending.CUT_CHARACTER, Ending.CUT_REASONING, Ending.CUT_CALL)
+    return "length" if ending in cut else "abort" if ending is Ending.EMPTY else "stop"
+
+
+def _ended(message: Message, expectation: Expectation, ending: Ending) -> tuple[str, Message]:
+    """Return a turn's text as far as it came, and the message the host makes of it."""
+    text = expectation.text
+    held = dict(as_parsed(message, text))
+    if not expectation.reasoned and held.get("reasoning_content") == message.get("reasoning_content"):
+        # What was not sampled, or not as reasoning, the host does not hold as such.
+        reasoning = held.pop("reasoning_content", None)
+        if ending is Ending.CUT_REASONING:
+            ending, held["content"] = Ending.CUT_TEXT, reasoning
+            text += reasoning or ""
+    if ending is Ending.EMPTY:
+        return "", {**held, "content": ""}
+    if ending is Ending.CUT_TEXT:
+        return _cut(text, held, "content")
+    if ending is Ending.CUT_REASONING:
+        return _cut(text, held, "reasoning_content")
+    if ending is Ending.CUT_CALL:
+        return text[: text.index("city") + 4] if "city" in text else text, held
+    return text, held
+
+
+def _cut(text: str, held: Message, key: str) -> tuple[str, Message]:
+    whole = str(held[key])
+    kept = whole[: len(whole) * 2 // 3].rstrip()
+    start = text.find(whole)
+    return text[: start + len(kept)] if start >= 0 else kept, {**held, key: kept}

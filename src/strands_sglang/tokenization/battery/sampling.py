@@ -1,0 +1,242 @@
+"""What a model would sample for a turn, told from a template's own renderings.
+
+Owns the guess at a sampled text: what the template writes for the turn when it is the last message, after the
+generation prompt, up to the token that stops the engine. Where prompt and history disagree about reasoning (a prompt
+that opens a block which history does not show), the text is what a model has to write after that prompt.
+Used by the template check only; never on the way of a real turn, whose ids come from the engine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Opening and closing marks of reasoning blocks, with the blanks a model writes around the closing one.
+_MARKS = (
+    ("<think>", "\n</think>\n\n"),
+    ("<think:opensource>", "</think:opensource>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("<mm:think>", "</mm:think>"),
+    ("<longcat_think>", "\n</longcat_think>\n"),
+    ("<|channel>thought", "\n<channel|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|think:start|>", "<|think:end|>"),
+    ("<|start_think|>", "<|end_think|>"),
+    ("<|thought_start|>", "<|thought_end|>"),
+    ("<thinking>", "\n</thinking>\n"),
+    ("<reasoning>", "\n</reasoning>\n"),
+    ("<thought>", "\n</thought>\n"),
+)
+_ANALYSIS = "<|channel|>analysis<|message|>"
+_ANY_MARK = "|".join(re.escape(mark.strip()) for pair in _MARKS for mark in pair)
+_MARK = re.compile(_ANY_MARK)
+_RUN = re.compile(rf"(?:(?:{_ANY_MARK})\s*)+")
+_LAST_RUN = re.compile(rf"(?:(?:{_ANY_MARK})\s*)+\Z")
+_CLOSING = re.compile("|".join(re.escape(close.strip()) for _, close in _MARKS))
+_BLOCK = re.compile(
+    rf"\s*(?:(?!{_ANY_MARK}).)*?(?:{_ANY_MARK})?(?:(?!{_ANY_MARK}).)*?(?:{_CLOSING.pattern})\s*", re.DOTALL
+)
+# What stands around reasoning: tags and control tokens, names of channels and roles, blanks.
+_AROUND = re.compile(r"<[^<>]{0,40}>|\[/?THINK\]|\b(?:thought|analysis|final|assistant)\b|\s+")
+_TAG = re.compile(r"</?[^<>\s]{1,40}>")
+_ANCHOR = 80
+
+Find = Callable[[str], Iterator[re.Match[str]]]
+"""Finds the control tokens in a text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """A turn as a model would write it.
+
+    Attributes:
+        text: Its text, without the stop token.
+        stop: Text of the control token that ends it; "" where the template writes none and nothing follows.
+        prompt_tail: The end of the generation prompt that history may lack: marks of reasoning.
+        reasoned: Whether the text holds the message's reasoning.
+    """
+
+    text: str
+    stop: str
+    prompt_tail: str
+    reasoned: bool
+
+
+def expect(
+    message: Mapping[str, Any],
+    *,
+    prompt: str,
+    whole: str,
+    following: Callable[[], str],
+    find: Find,
+    eos: str,
+) -> Expectation:
+    """Return what a model would sample.
+
+    Args:
+        message: The assistant message.
+        prompt: Rendering of what is before it, with the generation prompt.
+        whole: Rendering that ends with it, without one.
+        following: Makes the rendering up to the next prompt; asked for only where the turn's own end is not written.
+        find: Finds the control tokens in a text.
+        eos: Text of the end-of-sequence token, or "".
+    """
+    head, tail, body = split_turn(prompt, whole, find)
+    body, stop = _split_stop(body, find, eos)
+    if not stop:
+        body = body.rstrip()
+        stop = _next_control(following(), head[-_ANCHOR:] + body, find)
+    reasoning = str(message.get("reasoning_content") or "")
+    if tail.strip():
+        body = _after_marks(body, reasoning, _closing_of(prompt))
+    if message.get("tool_calls"):
+        body = _text_before_calls(body, str(message.get("content") or ""), message["tool_calls"][0]["function"]["name"])
+    return Expectation(
+        text=body,
+        stop=stop,
+        prompt_tail=max(tail if only_marks(tail) else "", _marks_at_end(prompt), key=len),
+        reasoned=bool(reasoning) and reasoning in body,
+    )
+
+
+def split_turn(prompt: str, whole: str, find: Find) -> tuple[str, str, str]:
+    """Split a prompt, and the rendering that has the turn after it, at the border between them.
+
+    Returns:
+        The prompt without its marks of reasoning that history lacks; those marks; the turn.
+    """
+    border = _border(prompt, whole, find)
+    if only_marks(prompt[border:]):
+        return prompt[:border], prompt[border:], whole[border:]
+    # What was before the prompt is written otherwise by now: the border is where the prompt's end stands last.
+    marks = _marks_at_end(prompt)
+    head = prompt.removesuffix(marks)
+    at = whole.rfind(head[-_ANCHOR:])
+    if at < 0:
+        return prompt[:border], prompt[border:], whole[border:]
+    return head, marks, whole[at + len(head[-_ANCHOR:]) :]
+
+
+def only_marks(text: str) -> bool:
+    """Return whether a text holds nothing but marks of reasoning and blanks."""
+    return not _RUN.sub("", text).strip()
+
+
+def only_around(text: str) -> bool:
+    """Return whether a text holds nothing but tags, control tokens, names of channels and blanks."""
+    return not _AROUND.sub("", text)
+
+
+def differing(one: str, other: str) -> tuple[str, str]:
+    """Return what is left of two texts without what they begin and end with alike, marks of reasoning as wholes."""
+    end = _common_end(one, other)
+    one, other = one[: len(one) - end], other[: len(other) - end]
+    pairs = enumerate(zip(one, other, strict=False))
+    start = next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+    for text in (one, other):
+        start -= next((start - m.start() for m in _MARK.finditer(text) if m.start() < start < m.end()), 0)
+    return one[start:], other[start:]
+
+
+def _common_end(one: str, other: str) -> int:
+    pairs = enumerate(zip(reversed(one), reversed(other), strict=False))
+    common = next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+    for text in (one, other):
+        border = len(text) - common
+        common -= next((m.end() - border for m in _MARK.finditer(text) if m.start() < border < m.end()), 0)
+    return common
+
+
+def without_marks(text: str) -> str:
+    """Return a text without marks of reasoning and the blanks after them."""
+    return _RUN.sub("", text)
+
+
+def as_parsed(message: Mapping[str, Any], text: str) -> Mapping[str, Any]:
+    """Return the message as a parser makes it of the text: what stands in a channel for reasoning is reasoning."""
+    content = message.get("content")
+    if not isinstance(content, str) or not content or _ANALYSIS + content not in text:
+        return message
+    return {**message, "content": "", "reasoning_content": content}
+
+
+def _text_before_calls(body: str, content: str, name: str) -> str:
+    """Return a turn with the text beside its calls where a model writes it: templates move it or leave it out."""
+    at = body.find(content.strip())
+    if 0 <= at < body.find(name):
+        return body
+    body = body.replace(content, "", 1) if at >= 0 else body
+    block = _BLOCK.match(body)
+    return body[: block.end()] + content + body[block.end() :] if block else content + body
+
+
+def _after_marks(body: str, reasoning: str, closing: str | None) -> str:
+    """Return a turn as it goes on after a prompt whose marks of reasoning history lacks.
+
+    Args:
+        body: The turn as history has it.
+        reasoning: The message's reasoning.
+        closing: What closes the block the prompt leaves open; None if it leaves none open.
+    """
+    if closing is None:
+        return _BLOCK.sub("", body, count=1) if _BLOCK.match(body) else body
+    if reasoning and reasoning in body:
+        return body[body.index(reasoning) :]
+    if _CLOSING.match(body.lstrip()):
+        return reasoning + body
+    return reasoning + closing + (_BLOCK.sub("", body, count=1) if _BLOCK.match(body) else body)
+
+
+def _closing_of(prompt: str) -> str | None:
+    return next((close for opening, close in _MARKS if prompt.rstrip().endswith(opening)), None)
+
+
+def _marks_at_end(prompt: str) -> str:
+    run = _LAST_RUN.search(prompt)
+    return run[0] if run else ""
+
+
+def _border(prompt: str, whole: str, find: Find) -> int:
+    """Return where prompt and whole part, never inside a control token or a tag of either."""
+    pairs = enumerate(zip(prompt, whole, strict=False))
+    border = next((i for i, (a, b) in pairs if a != b), min(len(prompt), len(whole)))
+    if border == len(prompt):
+        return border
+    start = max(0, border - _ANCHOR)
+    for text in (prompt, whole):
+        near = text[start : border + _ANCHOR]
+        wholes = [*find(near), *_TAG.finditer(near)]
+        border = min([border, *(start + m.start() for m in wholes if m.start() < border - start < m.end())])
+    return border
+
+
+def _split_stop(body: str, find: Find, eos: str) -> tuple[str, str]:
+    """Split the rest of a rendering into the turn's text and the token that stops the engine, if one is written."""
+    text, stop = body.rstrip(), ""
+    for match in reversed(list(find(text))):
+        if match.end() != len(text) or _closes_a_block(match[0], text):
+            break
+        text, stop = text[: match.start()], match[0]
+        if stop == eos or text != text.rstrip():
+            break
+    return (text, stop) if stop else (body, "")
+
+
+def _next_control(text: str, before: str, find: Find) -> str:
+    """Return the control token that directly follows the last occurrence of a text: the header of what comes next."""
+    at = text.rfind(before)
+    rest = text[at + len(before) :].lstrip() if at >= 0 else ""
+    match = next(find(rest), None)
+    return match[0] if match is not None and match.start() == 0 else ""
+
+
+def _closes_a_block(token: str, text: str) -> bool:
+    """Return whether a token closes what was opened inside the turn, such as a tool call."""
+    names = (("end", "begin"), ("END", "BEGIN"), ("end", "start"), ("END", "START"))
+    opened = {token.replace("</", "<", 1), token.replace("[/", "[", 1), *(token.replace(*pair) for pair in names)}
+    if token.endswith("|>") and not token.startswith("<|"):
+        opened.add(f"<|{token[1:-2]}>")
+    return any(mark in text[: -len(token)] for mark in opened - {token})
