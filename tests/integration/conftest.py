@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import pytest
+
+from strands_sglang.engine import TINY_MODEL
 
 from .episodes import Served
 from .sglang_cpu.install import default_environment, is_whole
@@ -65,7 +66,7 @@ def measure(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
 @pytest.fixture(scope="session")
 def tiny_model() -> Path:
     """The folder of the checkpoint that the library ships."""
-    return Path(str(files("strands_sglang.engine"))) / "tiny_model"
+    return Path(TINY_MODEL)
 
 
 @pytest.fixture(scope="session")
