@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strands_sglang.errors import SGLangConfigError
+from strands_sglang.errors import ChatTemplateMissingError, SGLangConfigError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -35,7 +35,7 @@ def get_tokenizer(tokenizer_path: str, *, trust_remote_code: bool = False) -> Pr
     except (OSError, ValueError) as error:
         raise SGLangConfigError(
             f"no tokenizer can be loaded from {tokenizer_path!r}: {str(error).splitlines()[0]}",
-            hint="give a directory with tokenizer.json and tokenizer_config.json, or a hub name that this machine reaches",
+            hint="give a directory with tokenizer.json and tokenizer_config.json, or a name on a hub within reach",
         ) from error
     if not tokenizer.chat_template:
         raise ChatTemplateMissingError(
