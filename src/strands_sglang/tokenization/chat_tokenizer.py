@@ -25,9 +25,8 @@ from .stand_in import Message, Tools, shape_of_turn, stand_in_context
 from .suffix import Suffix, SuffixSource
 from .template import ChatTemplate
 from .turn import PromptTokens, SampledTurn
+from .turn_ends import find_turn_ends
 from .vocabulary import Vocabulary
-
-_PROMPT_TAIL = 64
 
 
 class ChatTokenizer:
@@ -63,8 +62,10 @@ class ChatTokenizer:
             chat_template or getattr(tokenizer, "chat_template", None), name=self._vocabulary.name, variables=variables
         )
         self._guard = Guard(self._vocabulary, control_tokens)
-        self._marks = ReasoningMarks(self._template, self._vocabulary)
-        self._suffixes = SuffixSource(self._template, self._vocabulary, self._marks)
+        self._turn_ends = find_turn_ends(self._template, self._vocabulary)
+        borders = (*self._turn_ends.header, *self._turn_ends.stops, *self._turn_ends.others)
+        self._marks = ReasoningMarks(self._template, self._vocabulary, borders)
+        self._suffixes = SuffixSource(self._template, self._vocabulary, self._marks, self._turn_ends)
         self._ending = TurnEnding(self._vocabulary, self._marks)
 
     @property
@@ -76,7 +77,7 @@ class ChatTokenizer:
     def stop_token_ids(self) -> tuple[int, ...]:
         """The ids a model of this template stops on: its end-of-sequence token and what the template ends turns by."""
         eos = [self._vocabulary.eos] if self._vocabulary.eos else []
-        return tuple(dict.fromkeys(token.id for token in [*eos, *self._suffixes.turn_ends.stops]))
+        return tuple(dict.fromkeys(token.id for token in [*eos, *self._turn_ends.stops]))
 
     def first(self, messages: Sequence[Message], tools: Tools | None = None) -> PromptTokens:
         """Return the ids of a whole conversation, with the generation prompt at the end.
@@ -99,7 +100,7 @@ class ChatTokenizer:
             self._require_all(given["messages"], text, shows)
             return text
 
-        text, disguise = self._guard.rendered({"messages": messages, "tools": tools or ()}, render)
+        text, disguise = self._guard.rendered({"messages": messages}, tools or (), render)
         return PromptTokens(ids=disguise.encode(text), guarded=disguise.guarded)
 
     def bridge(
@@ -149,7 +150,7 @@ class ChatTokenizer:
         trailing: str = "",
     ) -> tuple[Suffix, Disguise]:
         turn_shape = shape_of_turn(turn.message)
-        given = {"new_messages": new_messages, "before": before, "calls": turn_shape.calls, "tools": tools or ()}
+        given = {"new_messages": new_messages, "before": before, "calls": turn_shape.calls}
         derived: list[Suffix] = []
 
         def render(given: Mapping[str, Any], disguise: Disguise) -> str:
@@ -167,7 +168,7 @@ class ChatTokenizer:
             self._require_all(given["new_messages"], derived[-1].text, shows)
             return derived[-1].text
 
-        text, disguise = self._guard.rendered(given, render)
+        text, disguise = self._guard.rendered(given, tools or (), render)
         return dataclasses.replace(derived[-1], text=text), disguise
 
     def _require_all(self, messages: Sequence[Message], text: str, shows: Any) -> None:
@@ -188,11 +189,11 @@ class ChatTokenizer:
 
     def reasoning_open(self, ids: Sequence[int]) -> bool:
         """Return whether ids end inside an open reasoning block, judged by its marks since the last turn began."""
-        return self._marks.open_pair(ids[-_PROMPT_TAIL:]) is not None
+        return self._marks.open_pair(ids) is not None
 
     def reasoning_close(self, ids: Sequence[int]) -> str | None:
         """Return what the template writes to end the reasoning that is open at the end of ids; None if none is."""
-        pair = self._marks.open_pair(ids[-_PROMPT_TAIL:])
+        pair = self._marks.open_pair(ids)
         return None if pair is None else pair.close
 
     def decode(self, ids: Sequence[int]) -> str:

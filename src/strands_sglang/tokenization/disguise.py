@@ -31,6 +31,7 @@ class Disguise:
     """The disguise of one call.
 
     Attributes:
+        first: First code point of its block.
         marker: A character that neither content nor template holds.
         foreign: Characters of the private block that content itself holds.
         unsure: Whether a text begins or ends with a part of a control token.
@@ -57,7 +58,8 @@ class Disguise:
         self._confirm = {ord(cover): self._sure[c] for c, cover in self._unsure.items()}
         self._covered = re.compile(f"[{chr(first)}-{chr(first + 2 * size)}]")
         self._found: dict[str, Counter[str]] = {}
-        self._cover_borders = False
+        self._covers, self._cover_borders = True, False
+        self.first = first
         self.marker = chr(first + 2 * size)
         self.foreign: set[str] = set()
         self.unsure = False
@@ -71,18 +73,30 @@ class Disguise:
             for literal, count in literals.items()
         )
 
-    def cover(self, given: Mapping[str, Any], *, literals: bool = True, borders: bool = False) -> dict[str, Any]:
-        """Return deep copies of plain data in which no control token literal is left.
+    def begin(self, *, literals: bool, borders: bool) -> None:
+        """Begin anew, with nothing met.
 
         Args:
-            given: Lists of messages or tools, by the name to use in messages about them.
-            literals: Whether to cover literals at all.
+            literals: Whether to cover literals of control tokens at all.
             borders: Whether to cover parts of literals at the borders of texts, too.
         """
         self._found = {}
-        self._covers = literals
-        self._cover_borders = borders
-        return {name: self._copy(value, name, free=False) for name, value in given.items()}
+        self._covers, self._cover_borders = literals, borders
+
+    def cover(self, value: Any, where: str) -> Any:
+        """Return a deep copy of plain data in which no control token literal is left.
+
+        Args:
+            value: Messages or tools.
+            where: What it is, for messages about it.
+        """
+        return self._copy(value, where, free=False)
+
+    def include(self, other: Disguise) -> None:
+        """Count what another disguise over the same block has met."""
+        self._found |= other._found
+        self.foreign |= other.foreign
+        self.unsure |= other.unsure
 
     def settle(self, text: str, rendered: str) -> str:
         """Return a rendering with borders disguised where, and only where, a control token would form across one.

@@ -18,7 +18,6 @@ from .suffix import Suffix
 from .turn import SampledTurn
 from .vocabulary import ControlToken, Vocabulary
 
-_PROMPT_TAIL = 64
 _BORDER = 8
 
 
@@ -80,8 +79,9 @@ class TurnEnding:
 
     def _close(self, suffix: Suffix, turn: SampledTurn, again: Callable[[str], Suffix], trimmed: int) -> Rest:
         """Return the close of a turn that did not end, reasoning first, and what follows it."""
-        ids = [*turn.prompt_ids[-_PROMPT_TAIL:], *turn.ids][: -trimmed or None]
-        pair = self._marks.open_pair(ids)
+        sampled = turn.ids[: len(turn.ids) - trimmed]
+        ids = [*turn.prompt_ids[-4 * _BORDER :], *sampled]
+        pair = self._marks.open_pair(turn.prompt_ids, sampled)
         last = self._vocabulary.by_id.get(ids[-1]) if ids else None
         if last is not None:
             close = self._marks.close(pair, "") if pair else ""

@@ -7,6 +7,7 @@ tokenizer had no control tokens. Never changes what it is given.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
@@ -17,6 +18,9 @@ from .disguise import FIRST, LAST, Disguise, block_size
 from .vocabulary import Vocabulary
 
 ControlTokens = Literal["escape", "raise", "allow"]
+Render = Callable[[Mapping[str, Any], Disguise], str]
+
+_KEPT = 64
 
 
 class Guard:
@@ -36,27 +40,50 @@ class Guard:
         self._mode = mode
         self._characters = "".join(sorted(set("".join(vocabulary.tokens))))
         self._borders = Borders(vocabulary.tokens if mode != "allow" else ())
+        self._tools: dict[tuple[str, bool], tuple[Any, Disguise]] = {}
 
-    def rendered(
-        self, given: Mapping[str, Any], render: Callable[[Mapping[str, Any], Disguise], str]
-    ) -> tuple[str, Disguise]:
+    def rendered(self, given: Mapping[str, Any], tools: Any, render: Render) -> tuple[str, Disguise]:
         """Return the rendering of disguised content, and the disguise to encode it with.
 
         Args:
-            given: Lists of messages or tools, by the name to use in messages about them.
-            render: Renders the disguised lists; called once more where a text begins or ends with a part of a control
-                token.
+            given: Lists of messages, by the name to use in messages about them.
+            tools: The tools; disguised once and kept, as they are the same in every turn.
+            render: Renders the disguised lists, the tools among them as "tools"; called once more where a text begins
+                or ends with a part of a control token.
         """
-        literals = self._mode != "allow"
         disguise = self._disguise(FIRST)
-        covered = disguise.cover(given, literals=literals)
+        covered = self._cover(disguise, given, tools)
         if disguise.foreign:
             disguise = self._disguise(self._free_block(disguise.foreign))
-            covered = disguise.cover(given, literals=literals)
+            covered = self._cover(disguise, given, tools)
         text = render(covered, disguise)
         if disguise.unsure:
-            text = disguise.settle(text, render(disguise.cover(given, borders=True), disguise))
+            text = disguise.settle(text, render(self._cover(disguise, given, tools, borders=True), disguise))
         return text, disguise
+
+    def _cover(
+        self, disguise: Disguise, given: Mapping[str, Any], tools: Any, *, borders: bool = False
+    ) -> dict[str, Any]:
+        disguise.begin(literals=self._mode != "allow", borders=borders)
+        covered = {name: disguise.cover(value, name) for name, value in given.items()}
+        return {**covered, "tools": self._cover_tools(disguise, tools, borders)}
+
+    def _cover_tools(self, disguise: Disguise, tools: Any, borders: bool) -> Any:
+        try:
+            key = (json.dumps(tools), borders)
+        except (TypeError, ValueError):
+            return disguise.cover(tools, "tools")  # raises with the place at fault
+        kept = self._tools.get(key)
+        if kept is None or disguise.first != FIRST:
+            apart = self._disguise(disguise.first)
+            apart.begin(literals=self._mode != "allow", borders=borders)
+            kept = (apart.cover(tools, "tools"), apart)
+            if disguise.first == FIRST and not apart.foreign:
+                if len(self._tools) >= _KEPT:
+                    self._tools.clear()
+                self._tools[key] = kept
+        disguise.include(kept[1])
+        return kept[0]
 
     def _disguise(self, first: int) -> Disguise:
         return Disguise(self._vocabulary, self._borders, self._characters, first, strict=self._mode == "raise")

@@ -10,12 +10,12 @@ Never decides from a model's name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .stand_in import USER
 from .template import ChatTemplate
-from .vocabulary import Vocabulary
+from .vocabulary import ControlToken, Vocabulary
 
 _REASON, _ANSWER = "\U0010fff8", "\U0010fff9"
 _NAMED = re.compile(r"think|thought|reason", re.IGNORECASE)
@@ -27,6 +27,7 @@ _CLOSERS = (
     ("begin", "end"),
 )
 _PLAIN = ("<think>", "</think>")
+_FAR = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +52,15 @@ class ReasoningMarks:
         pairs: The pairs, the template's own first; empty for a model without any.
     """
 
-    def __init__(self, template: ChatTemplate, vocabulary: Vocabulary) -> None:
-        """Find them."""
+    def __init__(self, template: ChatTemplate, vocabulary: Vocabulary, borders: Iterable[ControlToken]) -> None:
+        """Find them.
+
+        Args:
+            template: The template.
+            vocabulary: The tokenizer's view.
+            borders: Control tokens behind which a new turn begins.
+        """
+        self._borders = frozenset(token.id for token in borders)
         self._template = template
         self._vocabulary = vocabulary
         pairs = [*_rendered(template, vocabulary), *_named(vocabulary)]
@@ -64,8 +72,15 @@ class ReasoningMarks:
             text: tuple(vocabulary.encode(text)) for pair in self.pairs for text in (pair.opening, pair.closing)
         }
 
-    def open_pair(self, ids: Sequence[int]) -> Marks | None:
-        """Return the pair whose block is open at the end of ids, or None."""
+    def open_pair(self, prompt_ids: Sequence[int], sampled: Sequence[int] = ()) -> Marks | None:
+        """Return the pair whose block is open at the end of a prompt and what was sampled after it, or None.
+
+        Only the last generation prompt is looked at: an earlier turn that left reasoning open says nothing of this one.
+        """
+        start = len(prompt_ids)
+        while start > max(0, len(prompt_ids) - _FAR) and prompt_ids[start - 1] not in self._borders:
+            start -= 1
+        ids = [*prompt_ids[start:], *sampled]
         text: str | None = None
         for pair in self.pairs:
             if next(self._vocabulary.find(pair.opening), None) is not None:

@@ -12,7 +12,6 @@ text; its cost does not grow with the history.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +20,7 @@ from strands_sglang.errors import TemplateNotExactError
 from .reasoning import ReasoningMarks
 from .stand_in import Message, Tools, TurnShape, mark, stand_in_turn
 from .template import ChatTemplate, shape
-from .turn_ends import call_closing, find_turn_ends
+from .turn_ends import TurnEnds, call_closing
 from .vocabulary import ControlToken, Vocabulary
 
 _CACHED = 256
@@ -67,25 +66,24 @@ class _Frame:
 
 
 class SuffixSource:
-    """Derives suffixes for one template.
+    """Derives suffixes for one template."""
 
-    Attributes:
-        turn_ends: How turns end in this template.
-    """
-
-    def __init__(self, template: ChatTemplate, vocabulary: Vocabulary, marks: ReasoningMarks) -> None:
+    def __init__(
+        self, template: ChatTemplate, vocabulary: Vocabulary, marks: ReasoningMarks, turn_ends: TurnEnds
+    ) -> None:
         """Create it.
 
         Args:
             template: The template.
             vocabulary: The tokenizer whose control tokens structure the template's text.
             marks: How reasoning is marked.
+            turn_ends: How turns end in this template.
         """
         self._template = template
         self._vocabulary = vocabulary
         self._marks = marks
+        self._turn_ends = turn_ends
         self._frames: dict[bytes, _Frame] = {}
-        self.turn_ends = find_turn_ends(template, vocabulary)
 
     def suffix(
         self,
@@ -127,9 +125,9 @@ class SuffixSource:
             )
         text = tail[len(frame.closing) :]
         ends = self._ends(text, frame.last)
-        enders = {token.id for token in (*frame.last, *self.turn_ends.stops)}
+        enders = {token.id for token in (*frame.last, *self._turn_ends.stops)}
         if not frame.last:
-            enders |= {token.id for token in self.turn_ends.others}
+            enders |= {token.id for token in self._turn_ends.others}
         return Suffix(
             text=text,
             start=self._start(text, frame, ends) if marked.get("tool_calls") else 0,
@@ -153,7 +151,7 @@ class SuffixSource:
         first = next(self._vocabulary.find(text), None)
         if first is None or not text[: first.start()].strip():
             return 0
-        known = {*self.turn_ends.stops, *self.turn_ends.others, *frame.last[-1:]}
+        known = {*self._turn_ends.stops, *self._turn_ends.others, *frame.last[-1:]}
         return next((end - len(token.text) for token, end in ends if token in known), 0)
 
     # --- the frame ---------------------------------------------------------------------------------------
@@ -161,7 +159,7 @@ class SuffixSource:
     def _frame(self, before: Sequence[Message], turn: TurnShape, tools: Tools, marker: str, tail: str) -> _Frame:
         """Return the frame of turns of one shape, made anew where ids of calls make a difference to it."""
         names = [call["function"]["name"] for call in turn.calls]
-        shaped = json.dumps([before, names, turn.has_text, tools, marker])
+        shaped = repr((before, names, turn.has_text, tools, marker))
         key = hashlib.blake2b(shaped.encode(), digest_size=16).digest()
         frame = self._frames.get(key)
         if frame is None or not tail.startswith(frame.closing):
@@ -186,7 +184,7 @@ class SuffixSource:
             closing = call_closing(
                 *(self._template, self._vocabulary, before, turn.calls, tools, tail),
                 marker=marker,
-                stops=self.turn_ends.stops,
+                stops=self._turn_ends.stops,
             )
         last_tokens = self._vocabulary.tokens_in(tail[len(closing) :])
         return _Frame(prompt=prompt, header=header, closing=closing, last=tuple(last_tokens))

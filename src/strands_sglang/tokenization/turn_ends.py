@@ -28,12 +28,12 @@ class TurnEnds:
         stops: Tokens a model stops on: what the template writes after its last turn, or else the next role's header.
         others: Further tokens it may be stopped by: its end-of-sequence token and, where the template writes no turn
             end, the header of an answer.
-        written: Whether the template writes a turn end of its own after the last turn.
+        header: The control token that the header of an answer begins with, or the last one before an answer.
     """
 
     stops: tuple[ControlToken, ...]
     others: tuple[ControlToken, ...]
-    written: bool
+    header: tuple[ControlToken, ...]
 
 
 def find_turn_ends(template: ChatTemplate, vocabulary: Vocabulary) -> TurnEnds:
@@ -51,10 +51,12 @@ def find_turn_ends(template: ChatTemplate, vocabulary: Vocabulary) -> TurnEnds:
 
     others = [vocabulary.eos] if vocabulary.eos else []
     known = [*after_text, *others]
+    asked_for, unasked = (_tail(template, [asked], generation_prompt=flag) for flag in (True, False))
     if not written:
-        others += vocabulary.tokens_in(_tail(template, [asked], generation_prompt=True))[:1]
+        others += vocabulary.tokens_in(asked_for)[:1]
+    header = vocabulary.tokens_in(asked_for.removeprefix(unasked))[:1] or vocabulary.tokens_in(asked_for)[-1:]
     stops = [*after_text, *(() if any(token in known for token in after_call) else after_call[:1])]
-    return TurnEnds(stops=tuple(dict.fromkeys(stops)), others=tuple(dict.fromkeys(others)), written=bool(written))
+    return TurnEnds(stops=tuple(dict.fromkeys(stops)), others=tuple(dict.fromkeys(others)), header=tuple(header))
 
 
 def call_closing(
