@@ -37,7 +37,7 @@ from strands_sglang.wire import (
     resume_request,
 )
 
-from .failures import error_from_answer, typed_error
+from .failures import error_from_answer, raise_abort_with_status
 from .gate import Gate
 from .pool import Answer, Pool, read_parts, read_whole
 from .servers import Server, Servers, conversation_key, new_rid
@@ -209,7 +209,7 @@ class _Call:
                     delta = assembly.feed(payload)
                     if delta is not None and self.on_delta is not None:
                         self.on_delta(delta)
-            return check_status(assembly.reply())
+            return assembly.reply()
         except (SGLangConnectionError, SGLangHTTPError):
             partial = assembly.partial()
             if partial is not None:
@@ -327,15 +327,5 @@ def read_answer(answer: Answer, request: GenerateRequest, *, rid: str, url: str)
             rid=rid,
             hint="is this an SGLang server, and the URL its root?",
         ) from error
-    return check_status(GenerateReply.from_body(body, request, rid=rid, url=url))
-
-
-def check_status(reply: GenerateReply) -> GenerateReply:
-    """Raise the error that an abort with a status is: streams and old releases send those with HTTP 200."""
-    reason = reply.finish_reason
-    if reason.type is FinishType.ABORT and reason.status_code is not None and reason.status_code >= 400:
-        words = reason.message or ""
-        raise typed_error(
-            reason.status_code, words, {"status": reason.status_code, "body": words, "url": reply.url, "rid": reply.rid}
-        )
-    return reply
+    raise_abort_with_status(body, url=url, rid=rid)
+    return GenerateReply.from_body(body, request, rid=rid, url=url)

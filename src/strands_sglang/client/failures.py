@@ -99,6 +99,21 @@ def typed_error(status: int, words: str, common: dict[str, Any], *, location: st
     return SGLangHTTPError(message, hint=hint, **common)
 
 
+def raise_abort_with_status(body: Any, *, url: str, rid: str) -> None:
+    """Raise the error that an abort with a status is; streams and old releases send those with HTTP 200.
+
+    What else is in such a body is not looked at: the counts of a refused request need not agree.
+    """
+    try:
+        reason = body["meta_info"]["finish_reason"]
+        aborted, status = reason["type"] == "abort", reason["status_code"]
+    except (KeyError, TypeError):
+        return
+    if aborted and isinstance(status, int) and status >= 400:
+        words = str(reason.get("message") or "")
+        raise typed_error(status, words, {"status": status, "body": words, "url": url, "rid": rid})
+
+
 def _bad_request(message: str, words: str, common: dict[str, Any]) -> SGLangBadRequestError:
     for wording in _TOO_LONG:
         if found := wording.search(words):

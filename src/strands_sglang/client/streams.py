@@ -17,7 +17,7 @@ import orjson
 from strands_sglang.errors import SGLangDecodingError, SGLangIncompleteAnswerError
 from strands_sglang.wire import FinishType, GenerateReply, GenerateRequest
 
-from .failures import error_words, typed_error
+from .failures import error_words, raise_abort_with_status, typed_error
 
 _DONE = b"[DONE]"
 # Per-token lists of meta_info, each cumulative or delta on its own.
@@ -89,6 +89,7 @@ class StreamAssembly:
             self._fail("an event is not an object", payload)
         if event.get("error"):
             raise self._told(event, payload)
+        raise_abort_with_status(event, url=self._url, rid=self._rid)
         return self._take(event, payload)
 
     def reply(self) -> GenerateReply:

@@ -198,6 +198,15 @@ def test_an_error_inside_a_stream_is_the_error_it_would_be_outside(error: Any, k
         assemble([json.dumps({"error": error}).encode()])
 
 
+def test_a_refusal_of_the_scheduler_is_its_error_although_its_counts_do_not_agree() -> None:
+    refused = {"type": "abort", "message": TOO_LONG, "status_code": 400, "err_type": "BadRequestError"}
+    body = reply_body([0], finish=refused)
+    body["meta_info"]["output_token_logprobs"] = []
+
+    with pytest.raises(SGLangContextLengthError):
+        assemble([json.dumps(body).encode()])
+
+
 @pytest.mark.parametrize(
     "payload", [b"{", b"[]", b"{}", b'{"meta_info": {}}', b'{"meta_info": {"completion_tokens": "3"}}']
 )
