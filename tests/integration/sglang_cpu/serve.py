@@ -4,12 +4,15 @@
 
 Uses the environment whose interpreter runs this, or else the one that install.py makes by default. A flag given again
 later wins, so any of those below can be overridden. SIGTERM to this process id lets running requests end, then ends
-the server and its workers.
+the server and its workers. With STRANDS_SGLANG_END_WITH_PARENT=1 the end of the process (strictly: the thread) that
+started this does the same, however it ends.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -29,6 +32,8 @@ FLAGS = (
     "--constrained-json-disable-any-whitespace",
 )
 
+PR_SET_PDEATHSIG = 1  # see prctl(2); what it sets survives execve
+
 
 def main() -> None:
     """Become the server."""
@@ -39,6 +44,8 @@ def main() -> None:
     environment = own if is_whole(own) else default_environment()
     if not is_whole(environment):
         sys.exit("serve.py: SGLang is not installed; run: python tests/integration/sglang_cpu/install.py")
+    if os.environ.get("STRANDS_SGLANG_END_WITH_PARENT") == "1":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     python = str(python_of(environment))
     server = ["-m", "sglang.launch_server", "--model-path", model, "--host", "127.0.0.1", "--port", port]
     os.execve(python, [python, "-W", "ignore", *server, *FLAGS, *more], {**os.environ, **server_env()})

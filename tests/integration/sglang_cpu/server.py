@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import httpx
 
@@ -48,17 +49,26 @@ def running_server(environment: Path, model: Path, flags: Sequence[str], log: Pa
     """
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    command = [str(python_of(environment)), str(HERE / "serve.py"), str(model), str(port), *flags]
-    with log.open("wb") as output:
+    with log.open("ab") as output:
+        process = spawn(environment, model, port, flags, output)
+    try:
+        wait_until_ready(process, url, log)
+        yield url
+    finally:
+        stop(process)
+
+
+def spawn(environment: Path, model: Path, port: int, flags: Sequence[str], output: BinaryIO) -> subprocess.Popen[bytes]:
+    """Start a server, which ends with this thread at the latest, and return without waiting for it."""
+    return subprocess.Popen(
+        [str(python_of(environment)), str(HERE / "serve.py"), str(model), str(port), *flags],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "STRANDS_SGLANG_END_WITH_PARENT": "1"},
         # A session of its own, so that the group holds the server and its workers and nothing else.
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        try:
-            wait_until_ready(process, url, log)
-            yield url
-        finally:
-            stop(process)
+        start_new_session=True,
+    )
 
 
 def free_port() -> int:
