@@ -28,13 +28,13 @@ def evaluate(expression: str) -> str:
         return "Error: expression too long"
     try:
         value = round(_value(ast.parse(expression.strip(), mode="eval").body), 4)
+        return str(int(value)) if value == int(value) else str(value)
     except ZeroDivisionError:
         return "Error: division by zero"
     except OverflowError:
         return "Error: number too large"
     except (SyntaxError, ValueError):
         return "Error: invalid expression"
-    return str(int(value)) if value == int(value) else str(value)
 
 
 def _value(node: ast.expr) -> float:

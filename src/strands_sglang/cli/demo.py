@@ -103,8 +103,8 @@ async def _model(args: argparse.Namespace, client: SGLangClient) -> SGLangModel:
 
     name = args.tokenizer or (await client.model_info())["tokenizer_path"]
     tokenizer = get_tokenizer(name)
-    told = {} if args.tool_parser else {"tokenizer": tokenizer}
-    parser = get_tool_parser(args.tool_parser or "auto", **told)
+    named = args.tool_parser or (None if args.base_url else "hermes")  # the shipped model's
+    parser = get_tool_parser(named) if named else get_tool_parser("auto", tokenizer=tokenizer)
     return SGLangModel(
         client=client,
         tokenizer=tokenizer,

@@ -24,6 +24,8 @@ class SGLangConfig(TypedDict, total=False):
             deepest turn that still agrees. "raise": raise `HistoryDivergedError`.
         control_tokens: What to do with the text of control tokens in content: "escape" (default) encodes it as plain
             text, "raise" refuses it, "allow" lets it become control tokens.
+        check_template: Check the chat template with a few conversation shapes, once per tokenizer and process, and
+            refuse one that would drift. Default True.
         stream: Send text to the agent as it is sampled. The record is the same; it costs events and bytes. Default
             False.
         context_window_limit: Context length in tokens, prompt and answer together; a longer prompt is refused before it
@@ -38,12 +40,20 @@ class SGLangConfig(TypedDict, total=False):
     chat_template_kwargs: dict[str, Any] | None
     on_divergence: Literal["branch", "raise"]
     control_tokens: Literal["escape", "raise", "allow"]
+    check_template: bool
     stream: bool
     context_window_limit: int | None
 
 
 _CHOICES = {"on_divergence": ("branch", "raise"), "control_tokens": ("escape", "raise", "allow")}
-_FLAGS = ("return_logprob", "return_prompt_logprob", "return_routed_experts", "enable_thinking", "stream")
+_FLAGS = (
+    "return_logprob",
+    "return_prompt_logprob",
+    "return_routed_experts",
+    "enable_thinking",
+    "check_template",
+    "stream",
+)
 _MAPPINGS = ("sampling_params", "chat_template_kwargs")
 
 

@@ -90,6 +90,7 @@ class SGLangModel(Model):
         Raises:
             SGLangConfigError: If an option does not exist, or its value cannot be meant.
             ChatTemplateMissingError: If the tokenizer has no chat template.
+            TemplateNotExactError: If the chat template fails the check.
         """
         self.client = client
         self.tokenizer = tokenizer
@@ -250,12 +251,15 @@ class SGLangModel(Model):
 
     def _chat_tokenizer(self) -> ChatTokenizer:
         """Return the chat tokenizer for the options as they are now."""
-        return _chat_tokenizer(
+        chat_tokenizer = _chat_tokenizer(
             self.tokenizer,
             self.config.get("enable_thinking"),
             json.dumps(self.config.get("chat_template_kwargs") or {}, sort_keys=True),
             self.config.get("control_tokens", "escape"),
         )
+        if self.config.get("check_template") is not False:
+            _check_once(chat_tokenizer)
+        return chat_tokenizer
 
 
 @lru_cache(maxsize=32)
@@ -271,6 +275,16 @@ def _chat_tokenizer(
         enable_thinking=enable_thinking,
         chat_template_kwargs=json.loads(template_kwargs),
         control_tokens=control_tokens,
+    )
+
+
+@lru_cache(maxsize=32)
+def _check_once(chat_tokenizer: ChatTokenizer) -> None:
+    """Refuse a template that would drift; what passed once is not checked again."""
+    from strands_sglang.tokenization import quick_check
+
+    quick_check(chat_tokenizer).raise_on_fault(
+        hint="`strands-sglang check MODEL` shows all shapes; SGLangModel(check_template=False) uses it all the same"
     )
 
 

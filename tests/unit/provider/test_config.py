@@ -7,7 +7,7 @@ import pytest
 
 from strands_sglang import SGLangClient, SGLangModel, get_tokenizer
 from strands_sglang.engine import TINY_MODEL
-from strands_sglang.errors import ChatTemplateMissingError, SGLangConfigError
+from strands_sglang.errors import ChatTemplateMissingError, SGLangConfigError, TemplateNotExactError
 
 from .conftest import END
 from .test_episode import Build
@@ -60,3 +60,23 @@ def test_a_tokenizer_directory_that_does_not_exist_is_named(tmp_path: Path) -> N
 def test_a_directory_without_a_tokenizer_is_named(tmp_path: Path) -> None:
     with pytest.raises(SGLangConfigError, match=r"no tokenizer can be loaded"):
         get_tokenizer(str(tmp_path))
+
+
+DRIFTS = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + (m.content or '') + '<|im_end|>\n' }}"
+    "{{ '\n' if m.content | length > 8 }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def test_a_template_that_drifts_is_refused_with_the_way_to_override() -> None:
+    """What it writes after an answer depends on the answer's length, which no stand-in can know."""
+    tokenizer = get_tokenizer.__wrapped__(TINY_MODEL)
+    tokenizer.chat_template = DRIFTS
+    client = SGLangClient("http://localhost:1")
+
+    with pytest.raises(TemplateNotExactError) as raised:
+        SGLangModel(client=client, tokenizer=tokenizer)
+
+    assert "check_template=False" in str(raised.value.hint)
+    assert len(SGLangModel(client=client, tokenizer=tokenizer, check_template=False).rollout) == 0
