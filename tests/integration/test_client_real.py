@@ -380,7 +380,7 @@ async def test_a_server_may_drain_or_crash_and_come_back(
 ) -> None:
     """One start serves: streams that are deltas, a crash under load, and a drain under load."""
     assert start_server is not None, "skips where the server is not installed"
-    patience = RetryPolicy(base_delay=0.5, max_delay=5.0)
+    patience = RetryPolicy(max_retries=1000, base_delay=0.5, max_delay=5.0)
     with restartable(tiny_model, tmp_path / "server.log", "--incremental-streaming-output") as server:
         async with SGLangClient(server.url, timeout=600.0, retry=patience) as client:
             await assert_streams_as_it_answers(client)

@@ -100,7 +100,7 @@ class Control:
         if server.kind is ServerKind.UNKNOWN:
             try:
                 workers = await self._get(server, "/workers")
-                if workers.status == 404:
+                if 400 <= workers.status < 500:
                     server.kind = ServerKind.ENGINE
                 elif workers.status == 200:
                     # Only the newer one names its own errors.

@@ -33,6 +33,8 @@ KEEPALIVE_SECONDS = 3.0
 """Less than the 5 s after which an SGLang server closes an idle connection; its own router uses 3 s too."""
 
 _DNS_CACHE_SECONDS = 30
+_IN_ONE_PIECE = 1 << 20
+"""Bytes of a body that are handed over at once; a larger one would hold the event loop up, and aiohttp warns."""
 
 
 class Answer(NamedTuple):
@@ -96,8 +98,11 @@ class Pool:
             await response.aclose()
 
     async def _request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> httpx.Response:
+        content: bytes | AsyncIterator[bytes] | None = body
+        if body is not None and len(body) > _IN_ONE_PIECE and self._options.transport is None:
+            content, headers = _pieces(body), {**headers, "content-length": str(len(body))}
         request = httpx.Request(
-            method, _parsed(url), headers=headers, content=body, extensions={"timeout": self._timeout}
+            method, _parsed(url), headers=headers, content=content, extensions={"timeout": self._timeout}
         )
         try:
             # Straight to the transport: redirects, cookies and authentication flows of a client are not wanted here.
@@ -206,6 +211,11 @@ def is_loopback(host: str) -> bool:
 
 # httpx-aiohttp translates most of aiohttp's errors, not all; the operating system's pass as they are.
 _TRANSPORT_ERRORS = (httpx.TransportError, aiohttp.ClientError, OSError)
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), _IN_ONE_PIECE):
+        yield body[start : start + _IN_ONE_PIECE]
 
 
 _parsed = functools.lru_cache(maxsize=1024)(httpx.URL)

@@ -174,6 +174,14 @@ async def test_a_connection_that_the_server_closed_while_idle_costs_no_request()
             assert (await client.send(REQUEST)).output_ids == [7, 8, 9]
 
 
+async def test_a_long_prompt_arrives_whole() -> None:
+    prompt = list(range(100_000, 400_000))
+    engine = ScriptedEngine(endless)
+    async with serve(engine, port=0) as server, SGLangClient(server.url) as client:
+        await client.send(asked(prompt))
+    assert engine.prompts == [prompt]
+
+
 async def test_no_more_connections_are_opened_than_allowed() -> None:
     running = most = 0
 
