@@ -1,4 +1,4 @@
-"""The GLM format: GLM-4.5, 4.6, 4.7, 5, 5.1 to 5.3, and Ling 3.
+"""The GLM format: GLM-4.5, 4.6, 4.7, 5, 5.1 to 5.3, Ling 3, Spark 2.5, and Poolside's Laguna.
 
     <tool_call>get_weather
     <arg_key>city</arg_key>
@@ -6,7 +6,8 @@
     </tool_call>
 
 GLM-4.7 and later leave the newlines out; both forms are read by both names. Names and keys are trimmed, values are
-verbatim and typed by the schema. With ids every tag is a token, so a value may hold any text.
+verbatim and typed by the schema. With ids every tag is a token (but for Laguna's inner ones), so a value may hold any
+text.
 """
 
 from __future__ import annotations

@@ -5,24 +5,23 @@
     <|open|>argument key="city" type="string"<|sep|>Paris<|close|>argument<|sep|>
     <|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>
 
-The type says whether a value is a string: then it is verbatim, else it must be JSON. Attributes escape only `&amp;` and
-`&quot;`. The index is kept as the native id.
+The type says what a value is: a string is verbatim, all else must be JSON of that type. Attributes escape only `&amp;`
+and `&quot;`. The index is kept as the native id.
 """
 
 from __future__ import annotations
 
 import re
 
-from strands_sglang.tool_parsers.reading.schema import TypedValue
+from strands_sglang.tool_parsers.reading.schema import TypedValue, typed_value
 from strands_sglang.tool_parsers.reading.source import Source
-from strands_sglang.tool_parsers.reading.strict_json import read_all
 from strands_sglang.tool_parsers.reading.tag_values import Head, Header, Wrong
 from strands_sglang.tool_parsers.reading.tagged_values import GroupedValuesParser
 from strands_sglang.tool_parsers.reading.turn import Frame, Reasoning
 
 _OPEN, _CLOSE, _SEP = "<|open|>", "<|close|>", "<|sep|>"
-_CALL = re.compile(r'tool="([^"\n]*)"(?: index="([^"\n]*)")?<\|sep\|>')
-_ARGUMENT = re.compile(r'argument key="([^"\n]+)" type="([^"\n]*)"<\|sep\|>')
+_CALL = re.compile(r'tool="([^"\n]*)" index="([^"\n]*)"<\|sep\|>')
+_ARGUMENT = re.compile(r'argument key="([^"\n]+)" type="(string|number|integer|boolean|array|object|null)"<\|sep\|>')
 
 
 def _unescaped(attribute: str) -> str:
@@ -77,8 +76,5 @@ class KimiK3ToolParser(GroupedValuesParser):
         return Wrong(f"{source.excerpt(place)} stands where {expected} must")
 
     def value(self, source: Source, tool: str, header: Header, text: str) -> TypedValue:
-        """Return the text of a string, or the value of anything else."""
-        if header.flag == "string":
-            return TypedValue(text)
-        read = read_all(text)
-        return TypedValue(read.value, read.status, f'has type="{header.flag}", but is {read.reason}')
+        """Return the value that the text is in the type beside it."""
+        return typed_value(text, frozenset([header.flag or "string"]))

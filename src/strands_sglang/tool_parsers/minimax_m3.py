@@ -86,6 +86,9 @@ class _Elements:
 
     def _collected(self, members: list[tuple[str, Any]], tag: str, schema: Schema) -> Any:
         types = schema.types()
+        if types is not None and not types & {"object", "array"}:
+            reason = f"the parameter {tag!r} must be {' or '.join(sorted(types))}, but holds elements"
+            self._fault(ToolParseStatus.INVALID_ARGUMENTS, reason)
         if all(key == "item" for key, _ in members) and not (types and "object" in types and "array" not in types):
             return [value for _, value in members]
         return self.as_object(members, f"the element {tag!r}")

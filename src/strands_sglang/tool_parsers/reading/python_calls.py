@@ -41,6 +41,9 @@ def read_calls(
     attempts: list[Attempt] = []
     place = source.skip_space(place)
     while not ends(place):
+        if place == source.end and attempts:
+            last = attempts.pop()
+            return [*attempts, broken(last.start, place, "the list of calls was never closed", last.name)], -1
         start, name = place, None
         try:
             name, place = reader.callee(place)

@@ -168,11 +168,22 @@ def _agree(own: str, text: str) -> bool:
 
 
 def _text_lengths(pieces: Sequence[bytes]) -> tuple[list[int], str]:
-    """Return how many characters each piece completes, and the whole text."""
+    """Return how many characters each piece completes, and the whole text.
+
+    A character that is cut off for good belongs to the piece it was begun in, so that the next one begins behind it.
+    """
     joined = b"".join(pieces)
     if joined.isascii():
         return [len(piece) for piece in pieces], joined.decode("ascii")
-    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-    texts = [decode(piece) for piece in pieces]
-    texts.append(decode(b"", True))
-    return [len(text) for text in texts[:-1]], "".join(texts)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    texts: list[str] = []
+    end = 0
+    for piece in pieces:
+        text = decoder.decode(piece)
+        end += len(piece)
+        unfinished = piece[-1:] >= b"\x80" and decoder.getstate()[0]
+        if unfinished and (end == len(joined) or joined[end] & 0xC0 != 0x80):
+            text += decoder.decode(b"", True)
+            decoder.reset()
+        texts.append(text)
+    return [len(text) for text in texts], "".join(texts)

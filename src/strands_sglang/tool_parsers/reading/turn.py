@@ -192,6 +192,7 @@ class _Walk:
         self.layout = layout
         self.parts = TurnParts(source)
         self.reasoned = False
+        self.behind_call = False
         self.opens = tuple(marks.open for marks in layout.reasoning)
         self.closes = tuple(marks.close for marks in layout.reasoning)
         self.frames = tuple(frame.mark for frame in layout.frames)
@@ -213,6 +214,11 @@ class _Walk:
             # What stood before it was reasoning all along.
             self.parts.clear()
             return self._reasoning(0, closes, close_mark)
+        if self.behind_call and first in (call, source.end) and not source.text[place:first].strip("\n"):
+            # Line breaks alone between two calls, or between a call and the end.
+            self.parts.add(PieceKind.FRAMING, place, first)
+            place = first
+        self.behind_call = first == call
         if first == call:
             self._content(place, call, layout.before_call)
             return self.parts.add_block(layout.read_call(source, call), call)

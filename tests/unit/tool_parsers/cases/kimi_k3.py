@@ -46,7 +46,17 @@ FORMAT = Format(
         Case(
             fact="what is not JSON where the type says so is an error",
             text=group(block(("f", {"a": 5})).replace(">5<", ">five<")),
-            calls=("invalid_json",),
+            calls=("invalid_arguments",),
+        ),
+        Case(
+            fact="so is JSON of another type",
+            text=group(block(("f", {"a": 5})).replace(">5<", ">true<")),
+            calls=("invalid_arguments",),
+        ),
+        Case(
+            fact="and a type that there is not",
+            text=group(block(("f", {"a": 5})).replace("number", "numbr")),
+            calls=("malformed",),
         ),
         Case(
             fact="attributes are unescaped, values are not",

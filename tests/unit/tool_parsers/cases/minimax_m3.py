@@ -56,6 +56,11 @@ FORMAT = Format(
             calls=(("ok", "get_weather", {"tags": [], "where": {}, "city": ""}),),
         ),
         Case(
+            fact="elements where a string is declared are an error",
+            text=group(block(("get_weather", {"city": {"a": "x"}}))),
+            calls=("invalid_arguments",),
+        ),
+        Case(
             fact="an element closed by another tag is an error",
             text=group(invoke("f", f"{T}<a>x{T}</b>")),
             calls=("malformed",),

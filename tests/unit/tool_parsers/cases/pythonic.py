@@ -34,6 +34,12 @@ FORMAT = Format(
         Case(fact="within a line it is content", text="See [f(a=1)] there.", content="See [f(a=1)] there."),
         Case(fact="text behind it in its line is an error", text="[f(a=1)] is a call.", calls=("malformed",)),
         Case(fact="a link is content", text="[click(here)](http://x)", content="[click(here)](http://x)"),
+        Case(
+            fact="a list that never closes leaves its last call unclosed",
+            text="[f(a=1), g(), ",
+            calls=(("ok", "f", {"a": 1}), "unclosed"),
+            context={"finish_reason": "length"},
+        ),
         Case(fact="JSON's names are no literals", text=block("f(a=true)"), calls=("malformed",)),
         Case(fact="names may hold dots", text=block("a.b(c=1)"), calls=(("ok", "a.b", {"c": 1}),)),
         Case(
