@@ -143,7 +143,9 @@ def _was_edited(
     left: Node, nodes: Sequence[Node], history: HostHistory, open_questions: Set[int], stand_ins: Set[bytes]
 ) -> bool:
     """Whether another text stands in the place of an answer: none that was recorded, nor one that means "none"."""
-    if id(left) not in open_questions or history.role(left.depth) != "assistant" or left.is_held(history):
+    if id(left) not in open_questions or left.turn.fate is TurnFate.DISCARDED or left.is_held(history):
+        return False
+    if history.role(left.depth) != "assistant":
         return False
     digest = history.digests[left.depth]
     return digest not in stand_ins and not any(digest in node.answers for node in nodes)

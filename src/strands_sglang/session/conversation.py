@@ -1,6 +1,7 @@
 """One conversation: prepare, commit, and the ids in between.
 
-`prepare` changes nothing; it returns a `PendingTurn` whose request begins with exactly the tokens recorded so far.
+`prepare` returns a `PendingTurn` whose request begins with exactly the tokens recorded so far. It changes no token and
+no turn; it only notes what became of earlier answers, which the host's history shows whatever becomes of the call.
 `PendingTurn.commit` is the only writer, one step without an await (guarantee G8). The chat form of messages is asked
 for only where it is needed.
 """
@@ -85,7 +86,7 @@ class Conversation:
         on_divergence: OnDivergence = OnDivergence.BRANCH,
         **options: Any,
     ) -> PendingTurn:
-        """Turn a history into a request, changing nothing.
+        """Turn a history into a request, adding nothing to the record.
 
         Args:
             history: What the host asks to have continued.
@@ -99,6 +100,8 @@ class Conversation:
         """
         agreed = self._compare(history)
         parent = agreed.parent
+        for node, fate in agreed.fates:
+            node.turn.fate = fate
         if on_divergence is OnDivergence.RAISE and self._nodes and parent is not self._nodes[-1]:
             raise self._divergence(history)
         start = parent.depth + 1 if parent else 0
@@ -227,8 +230,6 @@ class Conversation:
                 finish_reason=reply.finish_reason.type.value,
                 instead_of=pending.agreed.instead_of,
             )
-            for earlier, fate in pending.agreed.fates:
-                earlier.turn.fate = fate
             self.trajectory.add(turn)
             self._nodes.append(node)
             self._newest = node, context

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from .scene import Mode
 
-@pytest.fixture(params=[False, True], ids=["plain", "thinking"])
-def thinking(request: pytest.FixtureRequest) -> bool:
-    """Whether the prompt opens a reasoning block, and history keeps reasoning."""
-    return bool(request.param)
+
+@pytest.fixture(params=Mode, ids=str)
+def mode(request: pytest.FixtureRequest) -> Mode:
+    """In which way a scene is played."""
+    mode: Mode = request.param
+    return mode

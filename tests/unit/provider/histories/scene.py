@@ -13,12 +13,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pytest
 from strands import Agent, tool
+from strands.hooks import AfterModelCallEvent
 from strands.types.streaming import StreamEvent
 
 from strands_sglang import SGLangClient, SGLangModel, get_tokenizer
@@ -37,7 +40,31 @@ def tokenizer() -> Any:
     return get_tokenizer(str(SHIPPED))
 
 
+class Mode(StrEnum):
+    """In which way a scene is played."""
+
+    PLAIN = "plain"
+    """As it stands in the script."""
+    THINKING = "thinking"
+    """The prompt opens a reasoning block, history keeps reasoning, and answers are streamed."""
+    FICKLE = "fickle"
+    """A hook throws away a first answer to every call of an agent; none of it counts in what a scene tells."""
+
+    @property
+    def thinking(self) -> bool:
+        return self is Mode.THINKING
+
+
+calm = pytest.mark.parametrize("mode", [Mode.PLAIN, Mode.THINKING])
+
 # --- what the model writes ---------------------------------------------------------------------------------
+
+NOT_THIS = "Not this."
+
+
+def throw_away(event: AfterModelCallEvent) -> None:
+    if event.stop_response is not None and NOT_THIS in str(event.stop_response.message["content"]):
+        event.retry = True
 
 
 def use(name: str, /, **arguments: Any) -> str:
@@ -198,37 +225,50 @@ class Scene:
     Attributes:
         engine: What plays the script.
         model: The provider.
-        thinking: Whether the prompt opens a reasoning block.
+        mode: In which way it is played.
         asked: For each request, by its id: the call that made it, and the step it was answered with.
         verbatim: Renderings that differ from what was sampled, each with what was sampled: on linear history the
             sampled ids stand as they are.
+        played: How many steps of the script were played.
+        tempted: For each fickle agent, by its cancel signal: whether its last answer was one to be thrown away.
     """
 
     engine: ScriptedEngine
     model: Recorder
-    thinking: bool
+    mode: Mode
     asked: dict[str, tuple[int, Step]] = field(default_factory=dict)
     verbatim: dict[str, str] = field(default_factory=dict)
+    played: int = 0
+    tempted: dict[int, bool] = field(default_factory=dict)
 
     def agent(self, **options: Any) -> Agent:
         options = {"tools": [look_up, note], "callback_handler": None, "retry_strategy": None, **options}
-        return Agent(model=options.pop("model", self.model), **options)
+        if self.mode is Mode.FICKLE:
+            options["hooks"] = [throw_away, *options.get("hooks", [])]
+        agent = Agent(model=options.pop("model", self.model), **options)
+        if self.mode is Mode.FICKLE:
+            self.tempted[id(agent.cancel_signal)] = False
+        return agent
+
+    def counts(self, rid: str) -> bool:
+        """Whether a request is one of the script, not one whose answer a fickle scene throws away."""
+        return rid not in self.asked or self.asked[rid][1] != Turn(text=NOT_THIS + END)
 
     def stands(self, message: Any, as_sampled: str) -> None:
         """Expect what was sampled in the place of what the template makes of the message that the host holds of it."""
         # After a question, so that nothing that depends on the place in the history differs.
         messages = [{"role": "user", "content": [{"text": "?"}]}, message]
-        call = Call(messages=messages, system="S", specs=[], options={}, thinking=self.thinking)
+        call = Call(messages=messages, system="S", specs=[], options={}, thinking=self.mode.thinking)
         form = rendered(call).rpartition(f"{END}\n<|im_start|>assistant\n")[0].partition("assistant\n")[2]
         self.verbatim[f"assistant\n{form}{END}"] = f"assistant\n{as_sampled}{END}"
 
     @property
     def turns(self) -> list[Recorded]:
-        return self.model.trajectory.turns
+        return [turn for turn in self.model.trajectory.turns if self.counts(turn.sampled.facts["rid"])]
 
     @property
     def prompts(self) -> list[list[int]]:
-        return [list(request["input_ids"]) for request in self.engine.requests]
+        return [list(request["input_ids"]) for request in self.engine.requests if self.counts(request["rid"])]
 
     def text(self, ids: Sequence[int]) -> str:
         return str(tokenizer().decode(list(ids), skip_special_tokens=False))
@@ -239,7 +279,7 @@ class Scene:
 
     def said(self, turn: Recorded) -> str:
         """The text of a turn, without reasoning and turn end."""
-        return self.text(turn.sampled.ids).removesuffix(END).partition("</think>\n\n")[2 if self.thinking else 0]
+        return self._answer(turn.sampled.ids)
 
     @property
     def fates(self) -> str:
@@ -254,18 +294,28 @@ class Scene:
     @property
     def parents(self) -> list[int | None]:
         """The index of each turn's parent."""
-        return [turn.parent.index if turn.parent else None for turn in self.turns]
+        turns = self.turns
+        return [turns.index(turn.parent) if turn.parent else None for turn in turns]
+
+    @property
+    def branches(self) -> int:
+        """How many branches there are."""
+        return len([turn for turn in self.turns if not any(other.parent is turn for other in self.turns)])
 
     @property
     def shown(self) -> list[str]:
         """What `rollout` shows as sampled, segment by segment, without reasoning."""
-        texts = [self.text(segment.ids) for segment in self.model.rollout.segments if segment.is_sampled]
-        return [text.removesuffix(END).partition("</think>\n\n")[2 if self.thinking else 0] for text in texts]
+        return [self._answer(segment.ids) for segment in self.model.rollout.segments if segment.is_sampled]
+
+    def _answer(self, ids: Sequence[int]) -> str:
+        text = self.text(ids).removesuffix(END)
+        return text.partition("</think>\n\n")[2] if self.mode.thinking else text
 
     def check(self) -> None:
         """Hold the guarantees that every history must keep."""
         self._each_request_renders_what_was_held()
         self._each_turn_is_what_the_engine_returned()
+        self._what_was_thrown_away_is_marked()
         self._columns_agree()
         self._each_token_is_trained_once()
 
@@ -280,17 +330,22 @@ class Scene:
 
     def _each_turn_is_what_the_engine_returned(self) -> None:
         """G1, G2 and G8: one turn for each request that was answered, as it was answered, after what was sent."""
-        of_request = {request["rid"]: index for index, request in enumerate(self.engine.requests)}
-        answered = []
-        for position, turn in enumerate(self.turns):
+        of_request = {request["rid"]: request for request in self.engine.requests}
+        for position, turn in enumerate(self.model.trajectory.turns):
             assert turn.index == position
-            answered.append(request := of_request[turn.sampled.facts["rid"]])
+            rid = turn.sampled.facts["rid"]
             path = turn.rollout()
-            assert path.token_ids[: len(path) - len(turn.sampled)] == self.prompts[request]
-            step = self.asked[turn.sampled.facts["rid"]][1]
+            assert path.token_ids[: len(path) - len(turn.sampled)] == of_request.pop(rid)["input_ids"]
+            step = self.asked[rid][1]
             assert isinstance(step, Turn)
             assert list(turn.sampled.ids) == self.engine.ids_of(step)
-        assert len(set(answered)) == len(answered)
+
+    def _what_was_thrown_away_is_marked(self) -> None:
+        for position, turn in enumerate(turns := self.model.trajectory.turns):
+            if not self.counts(turn.sampled.facts["rid"]):
+                later = any(other.conversation == turn.conversation for other in turns[position + 1 :])
+                assert turn.fate == ("discarded" if later else "kept")
+                assert not any(other.parent is turn for other in turns)
 
     def _columns_agree(self) -> None:
         """G4 and G5."""
@@ -302,7 +357,7 @@ class Scene:
     def _each_token_is_trained_once(self) -> None:
         """G10, with and without the answers that were thrown away."""
         for discarded in (True, False):
-            chosen = [turn for turn in self.turns if discarded or turn.fate != "discarded"]
+            chosen = [turn for turn in self.model.trajectory.turns if discarded or turn.fate != "discarded"]
             trained: Counter[int] = Counter()
             for sample in self.model.trajectory.samples(include_side_calls=True, include_discarded=discarded):
                 pairs = zip(sample.rollout.token_ids, sample.loss_mask, strict=True)
@@ -310,38 +365,46 @@ class Scene:
             assert trained == Counter(token for turn in chosen for token in turn.sampled.ids)
 
 
-def build(*steps: Step | str, thinking: bool = False, **config: Any) -> Scene:
+def build(*steps: Step | str, mode: Mode = Mode.PLAIN, **config: Any) -> Scene:
     """Set a scene.
 
     Args:
         *steps: What the engine answers, in order of arrival: steps, or what the model says. In a thinking scene it
             thinks before it says it.
-        thinking: Whether the prompt opens a reasoning block, and the template keeps reasoning in history.
+        mode: In which way it is played.
         **config: Options of the provider.
     """
-    script = [Turn(text=sampled(step, index, thinking)) if isinstance(step, str) else step for index, step in
-              enumerate(steps)]  # fmt: skip
-    return direct(lambda _, count: script[count], thinking=thinking, **config)
+    script = [
+        Turn(text=sampled(step, index, mode)) if isinstance(step, str) else step for index, step in enumerate(steps)
+    ]
+    return direct(lambda _, count: script[count], mode=mode, **config)
 
 
-def sampled(text: str, index: int, thinking: bool) -> str:
+def sampled(text: str, index: int, mode: Mode) -> str:
     """What the model samples to say something."""
-    return (f"Thought {index}.\n</think>\n\n" if thinking else "") + text + END
+    return (f"Thought {index}.\n</think>\n\n" if mode.thinking else "") + text + END
 
 
-def direct(choose: Any, *, thinking: bool = False, **config: Any) -> Scene:
+def direct(choose: Any, *, mode: Mode = Mode.PLAIN, **config: Any) -> Scene:
     """Set a scene in which `choose(prompt, number)` gives the step for each request."""
-    if thinking:
-        config = {"enable_thinking": True, "chat_template_kwargs": KEEP_REASONING, **config}
+    if mode.thinking:
+        config = {"enable_thinking": True, "chat_template_kwargs": KEEP_REASONING, "stream": True, **config}
 
     def play(body: dict[str, Any]) -> Step:
-        step: Step = choose(scene.text(body["input_ids"]), len(scene.asked))
-        scene.asked[body["rid"]] = (_asking.get(), step)
+        call = _asking.get()
+        agent = id(scene.model.calls[call].options.get("cancel_signal"))
+        step: Step = Turn(text=NOT_THIS + END)
+        if agent in scene.tempted:
+            scene.tempted[agent] = not scene.tempted[agent]
+        if not scene.tempted.get(agent, False):
+            step = choose(scene.text(body["input_ids"]), scene.played)
+            scene.played += 1
+        scene.asked[body["rid"]] = (call, step)
         return step
 
     engine = ScriptedEngine(play, tokenizer=tokenizer())
     client = SGLangClient("http://engine", transport=EngineTransport(engine), max_retries=0)
     model = Recorder(client=client, tokenizer=tokenizer(), **config)
     model.calls = []
-    scene = Scene(engine=engine, model=model, thinking=thinking)
+    scene = Scene(engine=engine, model=model, mode=mode)
     return scene

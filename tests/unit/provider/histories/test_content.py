@@ -11,7 +11,7 @@ from strands.types.exceptions import EventLoopException
 
 from strands_sglang.errors import UnsupportedContentError
 
-from .scene import build, look_up, note, use
+from .scene import Mode, build, look_up, note, use
 
 TEXT: Any = {"document": {"format": "txt", "name": "notes", "source": {"bytes": "naïve".encode()}}}
 PDF: Any = {"document": {"format": "pdf", "name": "paper", "source": {"bytes": b"%PDF"}}}
@@ -46,8 +46,8 @@ def returned(call_id: str, *content: dict[str, Any]) -> dict[str, Any]:
     return {"toolResult": {"toolUseId": call_id, "status": "success", "content": list(content)}}
 
 
-async def test_every_block_of_a_prompt_is_sent(thinking: bool) -> None:
-    on = build("One.", "Two.", "Three.", thinking=thinking)
+async def test_every_block_of_a_prompt_is_sent(mode: Mode) -> None:
+    on = build("One.", "Two.", "Three.", mode=mode)
     agent = on.agent()
     prompts: list[Any] = [
         [{"text": "Look at"}, TEXT, CACHE, {"text": "and this"}],
@@ -64,8 +64,8 @@ async def test_every_block_of_a_prompt_is_sent(thinking: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["several", "empty", "blank", "failed"])
-async def test_every_block_of_a_result_is_sent(thinking: bool, kind: str) -> None:
-    on = build(use("gather", kind=kind), "Done.", "More.", thinking=thinking)
+async def test_every_block_of_a_result_is_sent(mode: Mode, kind: str) -> None:
+    on = build(use("gather", kind=kind), "Done.", "More.", mode=mode)
     agent = on.agent(tools=[gather])
 
     await agent.invoke_async("Go")
@@ -75,8 +75,8 @@ async def test_every_block_of_a_result_is_sent(thinking: bool, kind: str) -> Non
     assert on.parents == [None, 0, 1]
 
 
-async def test_a_prompt_that_cannot_be_expressed_is_refused_before_it_is_sent(thinking: bool) -> None:
-    on = build("One.", "Two.", thinking=thinking)
+async def test_a_prompt_that_cannot_be_expressed_is_refused_before_it_is_sent(mode: Mode) -> None:
+    on = build("One.", "Two.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
 
@@ -89,8 +89,8 @@ async def test_a_prompt_that_cannot_be_expressed_is_refused_before_it_is_sent(th
     assert on.parents == [None, 0]
 
 
-async def test_a_result_that_cannot_be_expressed_is_a_typed_error(thinking: bool) -> None:
-    on = build(use("gather", kind="pdf"), thinking=thinking)
+async def test_a_result_that_cannot_be_expressed_is_a_typed_error(mode: Mode) -> None:
+    on = build(use("gather", kind="pdf"), mode=mode)
 
     with pytest.raises(EventLoopException) as raised:
         await on.agent(tools=[gather]).invoke_async("Go")
@@ -99,8 +99,8 @@ async def test_a_result_that_cannot_be_expressed_is_a_typed_error(thinking: bool
     on.check()
 
 
-async def test_images_for_a_model_of_text_are_refused(thinking: bool) -> None:
-    on = build("One.", thinking=thinking)
+async def test_images_for_a_model_of_text_are_refused(mode: Mode) -> None:
+    on = build("One.", mode=mode)
 
     picture: Any = [{"image": {"format": "png", "source": {"bytes": b"\x89PNG"}}}]
     with pytest.raises(UnsupportedContentError, match="image"):
@@ -109,7 +109,7 @@ async def test_images_for_a_model_of_text_are_refused(thinking: bool) -> None:
     on.check()
 
 
-async def test_a_history_from_elsewhere_is_rendered_whole(thinking: bool) -> None:
+async def test_a_history_from_elsewhere_is_rendered_whole(mode: Mode) -> None:
     given = history(
         [{"text": "Two things?"}],
         [
@@ -121,7 +121,7 @@ async def test_a_history_from_elsewhere_is_rendered_whole(thinking: bool) -> Non
         [returned("toolu_2", {"text": "second"}), returned("toolu_1", {"text": "first"}), {"text": "Go on."}],
         [{"text": "Rain."}, CACHE],
     )
-    on = build("More.", use("look_up", topic="snow"), "Snow.", thinking=thinking)
+    on = build("More.", use("look_up", topic="snow"), "Snow.", mode=mode)
     agent = on.agent(messages=given)
 
     await agent.invoke_async("More?")
@@ -129,21 +129,23 @@ async def test_a_history_from_elsewhere_is_rendered_whole(thinking: bool) -> Non
 
     on.check()
     prompt = on.prompt(0)
-    assert ("Both, then." in prompt) == thinking  # this template drops earlier reasoning unless it is told to keep it
+    assert (
+        "Both, then." in prompt
+    ) == mode.thinking  # this template drops earlier reasoning unless it is told to keep it
     assert prompt.index("Let me look.") < prompt.index('"rain"')
     assert prompt.index("first") < prompt.index("second") < prompt.index("Go on.") < prompt.index("Rain.")
     assert on.parents == [None, 0, 1]
 
 
 @pytest.mark.parametrize("call_id", ["same", ""])
-async def test_calls_of_one_id_and_calls_alone_both_get_their_results(thinking: bool, call_id: str) -> None:
+async def test_calls_of_one_id_and_calls_alone_both_get_their_results(mode: Mode, call_id: str) -> None:
     given = history(
         [{"text": "Go"}],
         [called("note", call_id, text="a"), called("look_up", call_id, topic="b")],
         [returned(call_id, {"text": "for note"}), returned(call_id, {"text": "for look_up"})],
         [],
     )
-    on = build("More.", thinking=thinking)
+    on = build("More.", mode=mode)
 
     await on.agent(messages=given).invoke_async("More?")
 
@@ -151,8 +153,8 @@ async def test_calls_of_one_id_and_calls_alone_both_get_their_results(thinking: 
     assert on.prompt(0).index("for note") < on.prompt(0).index("for look_up")
 
 
-async def test_a_call_by_hand_is_part_of_the_history(thinking: bool) -> None:
-    on = build("One.", "Two.", use("note", text="b"), "Three.", thinking=thinking)
+async def test_a_call_by_hand_is_part_of_the_history(mode: Mode) -> None:
+    on = build("One.", "Two.", use("note", text="b"), "Three.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
 
@@ -165,8 +167,8 @@ async def test_a_call_by_hand_is_part_of_the_history(thinking: bool) -> None:
     assert on.parents == [None, 0, 1, 2]
 
 
-async def test_a_call_by_hand_before_any_question(thinking: bool) -> None:
-    on = build("One.", thinking=thinking)
+async def test_a_call_by_hand_before_any_question(mode: Mode) -> None:
+    on = build("One.", mode=mode)
     agent = on.agent(tools=[look_up, note])
 
     await asyncio.to_thread(agent.tool.look_up, topic="rain")
@@ -176,9 +178,9 @@ async def test_a_call_by_hand_before_any_question(thinking: bool) -> None:
     assert "All about rain." in on.prompt(0)
 
 
-async def test_a_tool_in_the_background_changes_what_the_model_said(thinking: bool) -> None:
+async def test_a_tool_in_the_background_changes_what_the_model_said(mode: Mode) -> None:
     started = use("slow", text="a", _background_execution=True)
-    on = build(started, "Started.", "Two.", "Three.", thinking=thinking)
+    on = build(started, "Started.", "Two.", "Three.", mode=mode)
 
     @tool
     async def slow(text: str) -> str:

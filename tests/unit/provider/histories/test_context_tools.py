@@ -9,7 +9,7 @@ from strands._context_manager.context_manager import ContextManager
 from strands._context_manager.strategies.offload import Offload
 from strands.vended_plugins.context_offloader import ContextOffloader, InMemoryStorage
 
-from .scene import build, note, use
+from .scene import Mode, build, note, use
 from .test_managers import TOO_LONG
 
 LIMIT = 100_000
@@ -25,8 +25,8 @@ def managed(*strategies: Any) -> ContextManager:
     return ContextManager(strategies=list(strategies), stash=False)
 
 
-async def test_results_that_are_truncated_as_they_come_only_grow_the_history(thinking: bool) -> None:
-    on = build(use("read", page="1"), "Done.", "More.", thinking=thinking, context_window_limit=LIMIT)
+async def test_results_that_are_truncated_as_they_come_only_grow_the_history(mode: Mode) -> None:
+    on = build(use("read", page="1"), "Done.", "More.", mode=mode, context_window_limit=LIMIT)
     truncate = Offload.truncate("tool_results", {"preview_tokens": 20}).when(threshold=100)
     agent = on.agent(tools=[read], context_manager=managed(truncate))
 
@@ -38,8 +38,8 @@ async def test_results_that_are_truncated_as_they_come_only_grow_the_history(thi
     assert on.parents == [None, 0, 1]
 
 
-async def test_results_that_the_offloader_shortens_only_grow_the_history(thinking: bool) -> None:
-    on = build(use("read", page="1"), "Done.", "More.", thinking=thinking, context_window_limit=LIMIT)
+async def test_results_that_the_offloader_shortens_only_grow_the_history(mode: Mode) -> None:
+    on = build(use("read", page="1"), "Done.", "More.", mode=mode, context_window_limit=LIMIT)
     offloader = ContextOffloader(storage=InMemoryStorage(), max_result_tokens=100, preview_tokens=20)
     agent = on.agent(tools=[read], plugins=[offloader])
 
@@ -51,9 +51,9 @@ async def test_results_that_the_offloader_shortens_only_grow_the_history(thinkin
     assert on.parents == [None, 0, 1]
 
 
-async def test_old_results_that_are_dropped_start_a_branch(thinking: bool) -> None:
+async def test_old_results_that_are_dropped_start_a_branch(mode: Mode) -> None:
     pages = [use("read", page=f"{n}") for n in range(3)]
-    on = build(*pages, "Done.", thinking=thinking, context_window_limit=LIMIT)
+    on = build(*pages, "Done.", mode=mode, context_window_limit=LIMIT)
     drop = Offload.drop("tool_results").when(threshold=50, preserve_recent=1)
     agent = on.agent(tools=[read], context_manager=managed(drop))
 
@@ -66,8 +66,8 @@ async def test_old_results_that_are_dropped_start_a_branch(thinking: bool) -> No
     assert on.shown == [pages[0], "Done."]
 
 
-async def test_messages_that_are_dropped_for_a_marker_start_a_branch(thinking: bool) -> None:
-    on = build("One.", "Two.", TOO_LONG, "Three.", "Four.", thinking=thinking, context_window_limit=LIMIT)
+async def test_messages_that_are_dropped_for_a_marker_start_a_branch(mode: Mode) -> None:
+    on = build("One.", "Two.", TOO_LONG, "Three.", "Four.", mode=mode, context_window_limit=LIMIT)
     drop = Offload.drop("*").when(utilization=0.9, preserve_recent=1)
     agent = on.agent(context_manager=managed(drop))
 
@@ -81,9 +81,9 @@ async def test_messages_that_are_dropped_for_a_marker_start_a_branch(thinking: b
     assert on.shown == ["Three.", "Four."]
 
 
-async def test_a_summarised_history_is_a_side_call_and_a_branch(thinking: bool) -> None:
+async def test_a_summarised_history_is_a_side_call_and_a_branch(mode: Mode) -> None:
     on = build(
-        "One.", "Two.", TOO_LONG, "They asked twice.", "Three.", thinking=thinking, context_window_limit=LIMIT
+        "One.", "Two.", TOO_LONG, "They asked twice.", "Three.", mode=mode, context_window_limit=LIMIT
     )  # fmt: skip
     summarize = Offload.summarize("*").when(utilization=0.9, preserve_recent=1)
     agent = on.agent(context_manager=managed(summarize))
@@ -98,8 +98,8 @@ async def test_a_summarised_history_is_a_side_call_and_a_branch(thinking: bool) 
     assert on.shown == ["Three."]
 
 
-async def test_the_status_of_an_agentic_context_is_part_of_each_prompt(thinking: bool) -> None:
-    on = build(use("note"), "Done.", "More.", thinking=thinking, context_window_limit=LIMIT)
+async def test_the_status_of_an_agentic_context_is_part_of_each_prompt(mode: Mode) -> None:
+    on = build(use("note"), "Done.", "More.", mode=mode, context_window_limit=LIMIT)
     agent = on.agent(tools=[note], context_manager="agentic")
 
     await agent.invoke_async("Go")
@@ -113,9 +113,9 @@ async def test_the_status_of_an_agentic_context_is_part_of_each_prompt(thinking:
     assert len(on.model.trajectory.samples()) == 3
 
 
-async def test_a_context_that_the_model_truncates_starts_a_branch(thinking: bool) -> None:
+async def test_a_context_that_the_model_truncates_starts_a_branch(mode: Mode) -> None:
     drop = use("truncate_context", keep_recent=2)
-    on = build("One.", "Two.", drop, "Done.", thinking=thinking, context_window_limit=LIMIT)
+    on = build("One.", "Two.", drop, "Done.", mode=mode, context_window_limit=LIMIT)
     agent = on.agent(tools=[note], context_manager="agentic")
 
     for question in ("First?", "Second?", "Cut it"):
@@ -128,9 +128,9 @@ async def test_a_context_that_the_model_truncates_starts_a_branch(thinking: bool
     assert on.shown == ["Done."]
 
 
-async def test_a_context_that_the_model_summarises_is_a_side_call_and_a_branch(thinking: bool) -> None:
+async def test_a_context_that_the_model_summarises_is_a_side_call_and_a_branch(mode: Mode) -> None:
     cut = use("summarize_context", keep_recent=2, summary_ratio=0.8)
-    on = build("One.", "Two.", cut, "They asked twice.", "Done.", thinking=thinking, context_window_limit=LIMIT)
+    on = build("One.", "Two.", cut, "They asked twice.", "Done.", mode=mode, context_window_limit=LIMIT)
     agent = on.agent(tools=[note], context_manager="agentic")
 
     for question in ("First?", "Second?", "Cut it"):

@@ -13,7 +13,7 @@ from strands.types.exceptions import MaxTokensReachedException
 
 from strands_sglang.engine import Turn
 
-from .scene import END, build, sampled, use
+from .scene import END, Mode, build, calm, sampled, use
 
 SLOW = Turn(text="too late" + END, delay=30)
 
@@ -22,9 +22,9 @@ class BrokenError(Exception):
     """Raised by a callback handler."""
 
 
-def written(text: str, thinking: bool) -> str:
+def written(text: str, mode: Mode) -> str:
     """The first answer as it stands in the context, without its end."""
-    return ("<think>\n" if thinking else "") + sampled(text, 0, thinking).removesuffix(END)
+    return ("<think>\n" if mode.thinking else "") + sampled(text, 0, mode).removesuffix(END)
 
 
 async def begun(on: Any) -> None:
@@ -34,8 +34,8 @@ async def begun(on: Any) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_cancelling_a_generation_aborts_it_and_leaves_the_hosts_text(thinking: bool) -> None:
-    on = build("One.", SLOW, "Three.", thinking=thinking)
+async def test_cancelling_a_generation_aborts_it_and_leaves_the_hosts_text(mode: Mode) -> None:
+    on = build("One.", SLOW, "Three.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
     task = asyncio.create_task(agent.invoke_async("Second?"))
@@ -53,8 +53,8 @@ async def test_cancelling_a_generation_aborts_it_and_leaves_the_hosts_text(think
     assert on.fates == "kk"
 
 
-async def test_a_signal_of_the_caller_cancels_too(thinking: bool) -> None:
-    on = build(SLOW, "Two.", thinking=thinking)
+async def test_a_signal_of_the_caller_cancels_too(mode: Mode) -> None:
+    on = build(SLOW, "Two.", mode=mode)
     agent, signal = on.agent(), threading.Event()
     task = asyncio.create_task(agent.invoke_async("First?", cancel_signal=signal))
     await begun(on)
@@ -69,8 +69,8 @@ async def test_a_signal_of_the_caller_cancels_too(thinking: bool) -> None:
 
 
 @pytest.mark.parametrize("message", [None, "Stopped."])
-async def test_an_answer_that_is_cancelled_as_it_arrives_does_not_count(thinking: bool, message: str | None) -> None:
-    on = build("One.", "Two.", "Three.", thinking=thinking)
+async def test_an_answer_that_is_cancelled_as_it_arrives_does_not_count(mode: Mode, message: str | None) -> None:
+    on = build("One.", "Two.", "Three.", mode=mode)
 
     def stop(**event: Any) -> None:
         if "Two" in str(event.get("data", "")):
@@ -90,8 +90,8 @@ async def test_an_answer_that_is_cancelled_as_it_arrives_does_not_count(thinking
     assert on.shown == ["One.", "Three."]
 
 
-async def test_a_tool_turn_that_is_cancelled_is_answered_by_error_results(thinking: bool) -> None:
-    on = build(use("note"), "Two.", thinking=thinking)
+async def test_a_tool_turn_that_is_cancelled_is_answered_by_error_results(mode: Mode) -> None:
+    on = build(use("note"), "Two.", mode=mode)
 
     def stop(event: MessageAddedEvent) -> None:
         if event.message["role"] == "assistant" and len(event.agent.messages) == 2:
@@ -106,8 +106,8 @@ async def test_a_tool_turn_that_is_cancelled_is_answered_by_error_results(thinki
     assert on.parents == [None, 0]
 
 
-async def test_an_invocation_that_ends_after_its_tools_goes_on_where_it_was(thinking: bool) -> None:
-    on = build(use("note"), "Two.", "Three.", thinking=thinking)
+async def test_an_invocation_that_ends_after_its_tools_goes_on_where_it_was(mode: Mode) -> None:
+    on = build(use("note"), "Two.", "Three.", mode=mode)
     stops = [True]
 
     def stop(event: AfterToolsEvent) -> None:
@@ -125,8 +125,8 @@ async def test_an_invocation_that_ends_after_its_tools_goes_on_where_it_was(thin
     assert on.parents == [None, 0, 1]
 
 
-async def test_limits_of_the_host_stop_between_turns(thinking: bool) -> None:
-    on = build(use("note"), "Two.", thinking=thinking)
+async def test_limits_of_the_host_stop_between_turns(mode: Mode) -> None:
+    on = build(use("note"), "Two.", mode=mode)
     agent = on.agent()
 
     result = await agent.invoke_async("First?", limits={"turns": 1})
@@ -138,8 +138,8 @@ async def test_limits_of_the_host_stop_between_turns(thinking: bool) -> None:
 
 
 @pytest.mark.parametrize("retry", [True, False])
-async def test_a_task_that_is_cancelled_leaves_the_record_as_it_was(thinking: bool, retry: bool) -> None:
-    on = build("One.", SLOW, "Three.", thinking=thinking)
+async def test_a_task_that_is_cancelled_leaves_the_record_as_it_was(mode: Mode, retry: bool) -> None:
+    on = build("One.", SLOW, "Three.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
     task = asyncio.create_task(agent.invoke_async("Second?"))
@@ -155,8 +155,9 @@ async def test_a_task_that_is_cancelled_leaves_the_record_as_it_was(thinking: bo
     assert on.fates == "kk"
 
 
-async def test_a_stream_that_is_left_early_does_not_lose_the_turn(thinking: bool) -> None:
-    on = build("One.", "Two.", thinking=thinking)
+@calm
+async def test_a_stream_that_is_left_early_does_not_lose_the_turn(mode: Mode) -> None:
+    on = build("One.", "Two.", mode=mode)
     agent = on.agent()
 
     async with aclosing(agent.stream_async("First?")) as events:  # type: ignore[type-var]
@@ -172,8 +173,9 @@ async def test_a_stream_that_is_left_early_does_not_lose_the_turn(thinking: bool
     assert on.fates == "dk"
 
 
-async def test_a_callback_handler_that_raises_throws_the_answer_away(thinking: bool) -> None:
-    on = build("One.", "Two.", thinking=thinking)
+@calm
+async def test_a_callback_handler_that_raises_throws_the_answer_away(mode: Mode) -> None:
+    on = build("One.", "Two.", mode=mode)
     armed = [True]
 
     def fail(**event: Any) -> None:
@@ -191,9 +193,9 @@ async def test_a_callback_handler_that_raises_throws_the_answer_away(thinking: b
     assert on.fates == "dk"
 
 
-async def test_an_answer_cut_by_length_stands_as_it_was_sampled(thinking: bool) -> None:
-    text = sampled("Half an ans", 0, thinking).removesuffix(END)
-    on = build(Turn(text=text, finish="length"), "wer.", thinking=thinking)
+async def test_an_answer_cut_by_length_stands_as_it_was_sampled(mode: Mode) -> None:
+    text = sampled("Half an ans", 0, mode).removesuffix(END)
+    on = build(Turn(text=text, finish="length"), "wer.", mode=mode)
     agent = on.agent()
 
     with pytest.raises(MaxTokensReachedException):
@@ -205,16 +207,16 @@ async def test_an_answer_cut_by_length_stands_as_it_was_sampled(thinking: bool) 
     assert "Half an ans<|im_end|>\n" in on.prompt(1)
 
 
-async def test_a_call_cut_by_length_stands_as_it_was_sampled_and_never_runs(thinking: bool) -> None:
+async def test_a_call_cut_by_length_stands_as_it_was_sampled_and_never_runs(mode: Mode) -> None:
     whole, cut = use("note", text="whole"), '<tool_call>\n{"name": "note", "argu'
-    text = sampled(f"Now.\n{whole}\n{cut}", 0, thinking).removesuffix(END)
-    on = build(Turn(text=text, finish="length"), "Done.", use("note", text="again"), "Yes.", thinking=thinking)
+    text = sampled(f"Now.\n{whole}\n{cut}", 0, mode).removesuffix(END)
+    on = build(Turn(text=text, finish="length"), "Done.", use("note", text="again"), "Yes.", mode=mode)
     agent = on.agent()
 
     with pytest.raises(MaxTokensReachedException):
         await agent.invoke_async("Go")
     assert "note's tool use was incomplete" in str(agent.messages[1])
-    on.stands(agent.messages[1], ("<think>\n" if thinking else "") + text)
+    on.stands(agent.messages[1], ("<think>\n" if mode.thinking else "") + text)
     await agent.invoke_async("Go on")
     await agent.invoke_async("And?")
 
@@ -225,7 +227,7 @@ async def test_a_call_cut_by_length_stands_as_it_was_sampled_and_never_runs(thin
 
 
 async def test_reasoning_cut_by_length_is_closed() -> None:
-    on = build(Turn(text="I was thi", finish="length"), "Thought 1.\n</think>\n\nDone." + END, thinking=True)
+    on = build(Turn(text="I was thi", finish="length"), "Thought 1.\n</think>\n\nDone." + END, mode=Mode.THINKING)
     agent = on.agent()
 
     with pytest.raises(MaxTokensReachedException):
@@ -238,12 +240,12 @@ async def test_reasoning_cut_by_length_is_closed() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n"])
-async def test_an_answer_with_nothing_in_it_stays_on_the_branch(thinking: bool, text: str) -> None:
-    on = build(text, "Two.", thinking=thinking)
+async def test_an_answer_with_nothing_in_it_stays_on_the_branch(mode: Mode, text: str) -> None:
+    on = build(text, "Two.", mode=mode)
     # Strands holds "[blank text]", or nothing beside reasoning; what was sampled stands as it is.
-    thought = [{"reasoningContent": {"reasoningText": {"text": "Thought 0."}}}] if thinking else []
+    thought = [{"reasoningContent": {"reasoningText": {"text": "Thought 0."}}}] if mode.thinking else []
     for held in ([*thought, {"text": "[blank text]"}], thought):
-        on.stands({"role": "assistant", "content": held}, written(text, thinking))
+        on.stands({"role": "assistant", "content": held}, written(text, mode))
     agent = on.agent()
 
     await agent.invoke_async("First?")
@@ -254,8 +256,8 @@ async def test_an_answer_with_nothing_in_it_stays_on_the_branch(thinking: bool, 
     assert on.fates == "kk"
 
 
-async def test_blank_text_beside_a_call_stays_on_the_branch(thinking: bool) -> None:
-    on = build("\n" + use("note"), "Done.", thinking=thinking)
+async def test_blank_text_beside_a_call_stays_on_the_branch(mode: Mode) -> None:
+    on = build("\n" + use("note"), "Done.", mode=mode)
     agent = on.agent()
 
     on.verbatim = {use("note"): "\n" + use("note")}
@@ -265,13 +267,13 @@ async def test_blank_text_beside_a_call_stays_on_the_branch(thinking: bool) -> N
     assert on.parents == [None, 0]
 
 
-async def test_calls_that_are_not_written_as_the_template_would_stand_as_they_were_sampled(thinking: bool) -> None:
+async def test_calls_that_are_not_written_as_the_template_would_stand_as_they_were_sampled(mode: Mode) -> None:
     odd = '<tool_call>{"arguments":{"text":"\\u00e9"},"name":"note"}</tool_call>'
-    on = build("Well,\n\n" + odd, "Done.", "More.", thinking=thinking)
+    on = build("Well,\n\n" + odd, "Done.", "More.", mode=mode)
     agent = on.agent()
 
     await agent.invoke_async("Go")
-    on.stands(agent.messages[1], written("Well,\n\n" + odd, thinking))
+    on.stands(agent.messages[1], written("Well,\n\n" + odd, mode))
     await agent.invoke_async("More?")
 
     on.check()
@@ -279,13 +281,13 @@ async def test_calls_that_are_not_written_as_the_template_would_stand_as_they_we
     assert on.parents == [None, 0, 1]
 
 
-async def test_a_malformed_call_is_answered_by_its_reason(thinking: bool) -> None:
+async def test_a_malformed_call_is_answered_by_its_reason(mode: Mode) -> None:
     bad = '<tool_call>\n{"name": "note", "arguments": {"text": "x"}\n</tool_call>'
-    on = build(bad, "Sorry.", "More.", thinking=thinking)
+    on = build(bad, "Sorry.", "More.", mode=mode)
     agent = on.agent()
 
     await agent.invoke_async("Go")
-    on.stands(agent.messages[1], written(bad, thinking))
+    on.stands(agent.messages[1], written(bad, mode))
     await agent.invoke_async("More?")
 
     on.check()

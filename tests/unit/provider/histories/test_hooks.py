@@ -20,7 +20,7 @@ from strands.types.exceptions import EventLoopException
 from strands.vended_plugins.steering import Guide, SteeringHandler
 from strands.vended_plugins.steering import Proceed as GoOn
 
-from .scene import Scene, build, use
+from .scene import Mode, Scene, build, calm, use
 
 
 class NotGoodEnoughError(Exception):
@@ -34,8 +34,8 @@ def words(message: Any) -> str:
 # --- answers thrown away -----------------------------------------------------------------------------------
 
 
-async def test_an_answer_that_is_retried_is_thrown_away_each_time(thinking: bool) -> None:
-    on = build("Bad.", "Worse.", "Bad.", "Good.", "More.", thinking=thinking)
+async def test_an_answer_that_is_retried_is_thrown_away_each_time(mode: Mode) -> None:
+    on = build("Bad.", "Worse.", "Bad.", "Good.", "More.", mode=mode)
 
     def judge(event: AfterModelCallEvent) -> None:
         event.retry = event.stop_response is not None and words(event.stop_response.message) in ("Bad.", "Worse.")
@@ -51,9 +51,10 @@ async def test_an_answer_that_is_retried_is_thrown_away_each_time(thinking: bool
     assert len(on.model.trajectory.samples()) == 1
 
 
-async def test_an_answer_with_calls_that_is_retried_runs_nothing(thinking: bool) -> None:
+@calm
+async def test_an_answer_with_calls_that_is_retried_runs_nothing(mode: Mode) -> None:
     calls = use("note", text="a")
-    on = build("One.", calls, use("note", text="b"), "Done.", thinking=thinking)
+    on = build("One.", calls, use("note", text="b"), "Done.", mode=mode)
     seen = []
 
     def judge(event: AfterModelCallEvent) -> None:
@@ -86,8 +87,9 @@ async def test_the_same_answer_sampled_again_is_the_newer_one() -> None:
     assert on.fates == "dkk"
 
 
-async def test_an_answer_that_is_put_back_after_others_were_tried_is_kept(thinking: bool) -> None:
-    on = build("Best.", "Worse.", "Worst.", "More.", thinking=thinking)
+@calm
+async def test_an_answer_that_is_put_back_after_others_were_tried_is_kept(mode: Mode) -> None:
+    on = build("Best.", "Worse.", "Worst.", "More.", mode=mode)
     tried: list[Any] = []
 
     def best_of_three(event: AfterModelCallEvent) -> None:
@@ -109,12 +111,12 @@ async def test_an_answer_that_is_put_back_after_others_were_tried_is_kept(thinki
     assert on.shown == ["Best.", "More."]
 
 
-async def test_a_steered_answer_is_thrown_away_and_the_advice_is_read(thinking: bool) -> None:
+async def test_a_steered_answer_is_thrown_away_and_the_advice_is_read(mode: Mode) -> None:
     class Kind(SteeringHandler):
         async def steer_after_model(self, *, message: Any, **_: Any) -> Any:
             return Guide(reason="Be kind.") if "Bad" in words(message) else GoOn(reason="")
 
-    on = build("Bad.", "Bad again.", "Good.", thinking=thinking)
+    on = build("Bad.", "Bad again.", "Good.", mode=mode)
 
     await on.agent(plugins=[Kind()]).invoke_async("Go")
 
@@ -124,12 +126,12 @@ async def test_a_steered_answer_is_thrown_away_and_the_advice_is_read(thinking: 
     assert on.shown == ["Good."]
 
 
-async def test_a_steered_call_is_answered_with_the_advice(thinking: bool) -> None:
+async def test_a_steered_call_is_answered_with_the_advice(mode: Mode) -> None:
     class Careful(SteeringHandler):
         async def steer_before_tool(self, *, tool_use: Any, **_: Any) -> Any:
             return Guide(reason="Say more.") if not tool_use["input"] else GoOn(reason="")
 
-    on = build(use("note"), use("note", text="more"), "Done.", thinking=thinking)
+    on = build(use("note"), use("note", text="more"), "Done.", mode=mode)
 
     await on.agent(plugins=[Careful()]).invoke_async("Go")
 
@@ -146,8 +148,8 @@ class Tutor(InterventionHandler):
         return Feedback(feedback="Be kind.") if bad else Proceed()
 
 
-async def test_an_intervention_after_the_model_throws_the_answer_away(thinking: bool) -> None:
-    on = build("Bad.", "Good.", "More.", thinking=thinking)
+async def test_an_intervention_after_the_model_throws_the_answer_away(mode: Mode) -> None:
+    on = build("Bad.", "Good.", "More.", mode=mode)
     agent = on.agent(interventions=[Tutor()])
 
     await agent.invoke_async("Go")
@@ -159,14 +161,15 @@ async def test_an_intervention_after_the_model_throws_the_answer_away(thinking: 
     assert on.parents == [None, None, 1]
 
 
-async def test_an_intervention_before_the_model_only_adds_a_message(thinking: bool) -> None:
+@calm
+async def test_an_intervention_before_the_model_only_adds_a_message(mode: Mode) -> None:
     class Prompter(InterventionHandler):
         name = "prompter"
 
         def before_model_call(self, event: BeforeModelCallEvent, **_: Any) -> Any:
             return Feedback(feedback="Think twice.")
 
-    on = build(use("note"), "Done.", thinking=thinking)
+    on = build(use("note"), "Done.", mode=mode)
 
     await on.agent(interventions=[Prompter()]).invoke_async("Go")
 
@@ -175,8 +178,8 @@ async def test_an_intervention_before_the_model_only_adds_a_message(thinking: bo
     assert on.parents == [None, 0]
 
 
-async def test_an_answer_that_a_hook_refuses_by_raising_is_thrown_away(thinking: bool) -> None:
-    on = build("Bad.", "Good.", thinking=thinking)
+async def test_an_answer_that_a_hook_refuses_by_raising_is_thrown_away(mode: Mode) -> None:
+    on = build("Bad.", "Good.", mode=mode)
 
     def strict(event: AfterModelCallEvent) -> None:
         if event.stop_response is not None and words(event.stop_response.message) == "Bad.":
@@ -198,9 +201,9 @@ async def test_an_answer_that_a_hook_refuses_by_raising_is_thrown_away(thinking:
     [(BeforeInvocationEvent, 0), (BeforeModelCallEvent, 0), (AfterToolsEvent, 1), (BeforeToolCallEvent, 1)],
 )
 async def test_a_hook_that_raises_elsewhere_leaves_an_exact_record(
-    thinking: bool, event_type: type[Any], turns: int
+    mode: Mode, event_type: type[Any], turns: int
 ) -> None:
-    on = build(use("note"), "Done.", "More.", thinking=thinking)
+    on = build(use("note"), "Done.", "More.", mode=mode)
     armed = [True]
 
     def fail(event: Any) -> None:
@@ -217,21 +220,24 @@ async def test_a_hook_that_raises_elsewhere_leaves_an_exact_record(
 
     on.check()
     assert on.fates == "kk"
-    assert len(on.model.trajectory.branches) == 1
+    assert on.branches == 1
 
 
 # --- histories that are edited -----------------------------------------------------------------------------
 
 
-async def edited(thinking: bool, edit: Any) -> Scene:
+async def edited(mode: Mode, edit: Any) -> Scene:
     """Three questions; `edit` is done to the messages before the third."""
-    on = build("One.", "Two.", "Three.", thinking=thinking)
+    on = build("One.", "Two.", "Three.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
     await agent.invoke_async("Second?")
 
+    edits = [edit]
+
     def change(event: BeforeModelCallEvent) -> None:
-        edit(event.agent.messages)
+        if edits:
+            edits.pop()(event.agent.messages)
 
     agent.add_hook(change, BeforeModelCallEvent)
     await agent.invoke_async("Third?")
@@ -243,54 +249,54 @@ def message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "content": [{"text": text}]}
 
 
-async def test_a_message_that_is_appended_only_grows_the_history(thinking: bool) -> None:
-    on = await edited(thinking, lambda messages: messages.append(message("user", "Hurry.")))
+async def test_a_message_that_is_appended_only_grows_the_history(mode: Mode) -> None:
+    on = await edited(mode, lambda messages: messages.append(message("user", "Hurry.")))
 
     assert on.parents == [None, 0, 1]
     assert on.fates == "kkk"
 
 
-async def test_a_message_that_is_inserted_starts_a_branch(thinking: bool) -> None:
-    on = await edited(thinking, lambda messages: messages.insert(1, message("user", "Hurry.")))
+async def test_a_message_that_is_inserted_starts_a_branch(mode: Mode) -> None:
+    on = await edited(mode, lambda messages: messages.insert(1, message("user", "Hurry.")))
 
     assert on.parents == [None, 0, None]
     assert on.fates == "kkk"
 
 
-async def test_an_answer_that_is_inserted_starts_a_branch(thinking: bool) -> None:
+async def test_an_answer_that_is_inserted_starts_a_branch(mode: Mode) -> None:
     def edit(messages: Any) -> None:
         messages[:0] = [message("user", "Zero?"), message("assistant", "0")]
 
-    on = await edited(thinking, edit)
+    on = await edited(mode, edit)
 
     assert on.parents == [None, 0, None]
     assert on.fates == "kkk"
 
 
-async def test_a_question_that_is_edited_starts_a_branch(thinking: bool) -> None:
-    on = await edited(thinking, lambda messages: messages[2]["content"][0].update(text="Other?"))
+async def test_a_question_that_is_edited_starts_a_branch(mode: Mode) -> None:
+    on = await edited(mode, lambda messages: messages[2]["content"][0].update(text="Other?"))
 
     assert on.parents == [None, 0, 0]
     assert on.fates == "kkk"
     assert on.shown == ["One.", "Three."]
 
 
-async def test_an_answer_that_is_edited_is_marked(thinking: bool) -> None:
+async def test_an_answer_that_is_edited_is_marked(mode: Mode) -> None:
     def edit(messages: Any) -> None:
         messages[1]["content"][-1]["text"] = "One, perhaps."
 
-    on = await edited(thinking, edit)
+    on = await edited(mode, edit)
 
     assert on.parents == [None, 0, None]
     assert on.fates == "ekk"
     assert "One, perhaps." in on.prompt(2)
 
 
-async def test_messages_that_are_deleted_start_a_branch(thinking: bool) -> None:
+async def test_messages_that_are_deleted_start_a_branch(mode: Mode) -> None:
     def edit(messages: Any) -> None:
         del messages[1:3]
 
-    on = await edited(thinking, edit)
+    on = await edited(mode, edit)
 
     # "First?" is now answered by "Two.": no answer was changed and none thrown away, the context was cut down.
     assert on.parents == [None, 0, None]
@@ -302,14 +308,14 @@ async def test_reasoning_that_is_taken_out_of_history_starts_a_branch() -> None:
         for held in messages:
             held["content"] = [block for block in held["content"] if "reasoningContent" not in block]
 
-    on = await edited(True, edit)
+    on = await edited(Mode.THINKING, edit)
 
     assert on.parents == [None, 0, None]
     assert on.fates == "ekk"
 
 
-async def test_an_answer_that_is_edited_as_it_is_added_is_marked(thinking: bool) -> None:
-    on = build(use("note", text="a") + "", "Done.", "More.", thinking=thinking)
+async def test_an_answer_that_is_edited_as_it_is_added_is_marked(mode: Mode) -> None:
+    on = build(use("note", text="a") + "", "Done.", "More.", mode=mode)
 
     def edit(event: MessageAddedEvent) -> None:
         for block in event.message["content"]:
@@ -327,8 +333,8 @@ async def test_an_answer_that_is_edited_as_it_is_added_is_marked(thinking: bool)
     assert '"text": "b"' in on.prompt(1)
 
 
-async def test_a_question_that_is_edited_as_it_is_added_is_the_question(thinking: bool) -> None:
-    on = build("One.", "Two.", thinking=thinking)
+async def test_a_question_that_is_edited_as_it_is_added_is_the_question(mode: Mode) -> None:
+    on = build("One.", "Two.", mode=mode)
 
     def edit(event: MessageAddedEvent) -> None:
         if event.message["role"] == "user":
@@ -344,8 +350,8 @@ async def test_a_question_that_is_edited_as_it_is_added_is_the_question(thinking
     assert on.parents == [None, 0]
 
 
-async def test_a_tool_that_is_retried_and_a_result_that_is_edited_come_before_the_prompt(thinking: bool) -> None:
-    on = build(use("note"), "Done.", "More.", thinking=thinking)
+async def test_a_tool_that_is_retried_and_a_result_that_is_edited_come_before_the_prompt(mode: Mode) -> None:
+    on = build(use("note"), "Done.", "More.", mode=mode)
     seen = []
 
     def again(event: AfterToolCallEvent) -> None:
@@ -368,8 +374,8 @@ async def test_a_tool_that_is_retried_and_a_result_that_is_edited_come_before_th
 # --- texts that no model wrote -----------------------------------------------------------------------------
 
 
-async def test_a_turn_that_a_hook_ends_after_the_tools_is_answered_by_the_hook(thinking: bool) -> None:
-    on = build(use("note"), "More.", thinking=thinking)
+async def test_a_turn_that_a_hook_ends_after_the_tools_is_answered_by_the_hook(mode: Mode) -> None:
+    on = build(use("note"), "More.", mode=mode)
 
     def end(event: AfterToolsEvent) -> None:
         event.end_turn = "That will do."
@@ -384,8 +390,8 @@ async def test_a_turn_that_a_hook_ends_after_the_tools_is_answered_by_the_hook(t
     assert on.shown == [use("note"), "More."]
 
 
-async def test_a_model_call_that_is_refused_by_a_hook_leaves_its_text(thinking: bool) -> None:
-    on = build("One.", "Three.", thinking=thinking)
+async def test_a_model_call_that_is_refused_by_a_hook_leaves_its_text(mode: Mode) -> None:
+    on = build("One.", "Three.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
     refuse = [True]
@@ -403,8 +409,8 @@ async def test_a_model_call_that_is_refused_by_a_hook_leaves_its_text(thinking: 
     assert on.fates == "kk"
 
 
-async def test_an_invocation_that_is_refused_leaves_its_text(thinking: bool) -> None:
-    on = build("One.", "Three.", thinking=thinking)
+async def test_an_invocation_that_is_refused_leaves_its_text(mode: Mode) -> None:
+    on = build("One.", "Three.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
     refuse = [True]

@@ -13,7 +13,7 @@ from strands.types.exceptions import ContextWindowOverflowException
 
 from strands_sglang.engine import Refusal
 
-from .scene import build, use
+from .scene import Mode, build, calm, use
 
 TOO_LONG = Refusal(
     status=400,
@@ -27,8 +27,8 @@ def read(page: str) -> str:
     return f"page {page}: " + "word " * 200
 
 
-async def test_a_window_at_the_end_of_an_invocation_starts_a_branch(thinking: bool) -> None:
-    on = build("One.", "Two.", use("note", text="x"), "Three.", thinking=thinking)
+async def test_a_window_at_the_end_of_an_invocation_starts_a_branch(mode: Mode) -> None:
+    on = build("One.", "Two.", use("note", text="x"), "Three.", mode=mode)
     agent = on.agent(conversation_manager=SlidingWindowConversationManager(window_size=2))
 
     for question in ("First?", "Second?", "Third?"):
@@ -42,9 +42,9 @@ async def test_a_window_at_the_end_of_an_invocation_starts_a_branch(thinking: bo
     assert on.shown == [use("note", text="x"), "Three."]
 
 
-async def test_a_window_before_each_call_starts_a_branch_within_an_invocation(thinking: bool) -> None:
+async def test_a_window_before_each_call_starts_a_branch_within_an_invocation(mode: Mode) -> None:
     calls = [use("look_up", topic=f"t{n}") for n in range(4)]
-    on = build(*calls, "Done.", thinking=thinking)
+    on = build(*calls, "Done.", mode=mode)
     agent = on.agent(conversation_manager=SlidingWindowConversationManager(window_size=4, per_turn=True))
 
     await agent.invoke_async("Go")
@@ -56,8 +56,8 @@ async def test_a_window_before_each_call_starts_a_branch_within_an_invocation(th
     assert on.shown[-1] == "Done."
 
 
-async def test_a_pinned_first_message_is_no_sign_that_answers_were_thrown_away(thinking: bool) -> None:
-    on = build("One.", "Two.", "Three.", "Four.", thinking=thinking)
+async def test_a_pinned_first_message_is_no_sign_that_answers_were_thrown_away(mode: Mode) -> None:
+    on = build("One.", "Two.", "Three.", "Four.", mode=mode)
     agent = on.agent(conversation_manager=SlidingWindowConversationManager(window_size=3, pin_first=1))
 
     for question in ("First?", "Second?", "Third?", "Fourth?"):
@@ -69,8 +69,8 @@ async def test_a_pinned_first_message_is_no_sign_that_answers_were_thrown_away(t
     assert on.fates == "kkkk"
 
 
-async def test_on_overflow_a_shortened_result_is_what_is_sent(thinking: bool) -> None:
-    on = build(use("read", page="1"), TOO_LONG, "Done.", thinking=thinking)
+async def test_on_overflow_a_shortened_result_is_what_is_sent(mode: Mode) -> None:
+    on = build(use("read", page="1"), TOO_LONG, "Done.", mode=mode)
     agent = on.agent(tools=[read], conversation_manager=SlidingWindowConversationManager())
 
     await agent.invoke_async("Read")
@@ -81,8 +81,8 @@ async def test_on_overflow_a_shortened_result_is_what_is_sent(thinking: bool) ->
     assert on.fates == "kk"
 
 
-async def test_a_result_that_was_answered_and_is_shortened_starts_a_branch(thinking: bool) -> None:
-    on = build(use("read", page="1"), "Read.", TOO_LONG, "Again.", thinking=thinking)
+async def test_a_result_that_was_answered_and_is_shortened_starts_a_branch(mode: Mode) -> None:
+    on = build(use("read", page="1"), "Read.", TOO_LONG, "Again.", mode=mode)
     agent = on.agent(tools=[read], conversation_manager=SlidingWindowConversationManager())
     await agent.invoke_async("Read")
 
@@ -95,8 +95,8 @@ async def test_a_result_that_was_answered_and_is_shortened_starts_a_branch(think
     assert on.shown == [use("read", page="1"), "Again."]
 
 
-async def test_on_overflow_a_trimmed_history_starts_a_branch(thinking: bool) -> None:
-    on = build("One.", "Two.", TOO_LONG, "Three.", thinking=thinking)
+async def test_on_overflow_a_trimmed_history_starts_a_branch(mode: Mode) -> None:
+    on = build("One.", "Two.", TOO_LONG, "Three.", mode=mode)
     agent = on.agent(conversation_manager=SlidingWindowConversationManager())
 
     for question in ("First?", "Second?", "Third?"):
@@ -108,8 +108,8 @@ async def test_on_overflow_a_trimmed_history_starts_a_branch(thinking: bool) -> 
     assert on.shown == ["Three."]
 
 
-async def test_an_overflow_that_is_known_beforehand_sends_nothing(thinking: bool) -> None:
-    on = build("One.", "Two.", "Three.", thinking=thinking)
+async def test_an_overflow_that_is_known_beforehand_sends_nothing(mode: Mode) -> None:
+    on = build("One.", "Two.", "Three.", mode=mode)
     agent = on.agent(tools=[], conversation_manager=SlidingWindowConversationManager())
     for question in ("First?", "Second?"):
         await agent.invoke_async(question)
@@ -123,8 +123,8 @@ async def test_an_overflow_that_is_known_beforehand_sends_nothing(thinking: bool
     assert on.fates == "kkk"
 
 
-async def test_a_manager_that_changes_nothing_lets_the_overflow_through(thinking: bool) -> None:
-    on = build("One.", TOO_LONG, "Two.", thinking=thinking)
+async def test_a_manager_that_changes_nothing_lets_the_overflow_through(mode: Mode) -> None:
+    on = build("One.", TOO_LONG, "Two.", mode=mode)
     agent = on.agent(conversation_manager=NullConversationManager())
     await agent.invoke_async("First?")
 
@@ -136,9 +136,9 @@ async def test_a_manager_that_changes_nothing_lets_the_overflow_through(thinking
     assert on.parents == [None, 0]
 
 
-async def test_on_overflow_a_summary_is_a_side_call_and_then_starts_a_branch(thinking: bool) -> None:
+async def test_on_overflow_a_summary_is_a_side_call_and_then_starts_a_branch(mode: Mode) -> None:
     on = build(
-        "One.", use("look_up", topic="x"), "Two.", TOO_LONG, "They asked twice.", "Three.", thinking=thinking
+        "One.", use("look_up", topic="x"), "Two.", TOO_LONG, "They asked twice.", "Three.", mode=mode
     )  # fmt: skip
     agent = on.agent(conversation_manager=SummarizingConversationManager(preserve_recent_messages=2))
     for question in ("First?", "Second?", "Third?"):
@@ -154,8 +154,9 @@ async def test_on_overflow_a_summary_is_a_side_call_and_then_starts_a_branch(thi
     assert [sample.lineage for sample in on.model.trajectory.samples()] == ["main", "main"]
 
 
-async def test_a_summary_in_advance_is_a_side_call_too(thinking: bool) -> None:
-    on = build("One.", "Two.", "They asked twice.", "Three.", thinking=thinking, context_window_limit=100_000)
+@calm
+async def test_a_summary_in_advance_is_a_side_call_too(mode: Mode) -> None:
+    on = build("One.", "Two.", "They asked twice.", "Three.", mode=mode, context_window_limit=100_000)
     manager = SummarizingConversationManager(
         preserve_recent_messages=2, proactive_compression={"compression_threshold": 0.1}
     )
@@ -172,8 +173,8 @@ async def test_a_summary_in_advance_is_a_side_call_too(thinking: bool) -> None:
     assert on.shown == ["Three."]
 
 
-async def test_a_summary_that_fails_leaves_the_record_as_it_was(thinking: bool) -> None:
-    on = build("One.", "Two.", TOO_LONG, Refusal(status=500), "Three.", thinking=thinking)
+async def test_a_summary_that_fails_leaves_the_record_as_it_was(mode: Mode) -> None:
+    on = build("One.", "Two.", TOO_LONG, Refusal(status=500), "Three.", mode=mode)
     agent = on.agent(conversation_manager=SummarizingConversationManager(preserve_recent_messages=2))
     for question in ("First?", "Second?"):
         await agent.invoke_async(question)
@@ -188,8 +189,9 @@ async def test_a_summary_that_fails_leaves_the_record_as_it_was(thinking: bool) 
     assert on.parents == [None, 0, 1]
 
 
-async def test_raising_on_divergence_names_the_message(thinking: bool) -> None:
-    on = build("One.", "Two.", thinking=thinking, on_divergence="raise")
+@calm
+async def test_raising_on_divergence_names_the_message(mode: Mode) -> None:
+    on = build("One.", "Two.", mode=mode, on_divergence="raise")
     agent = on.agent(conversation_manager=SlidingWindowConversationManager(window_size=2))
     await agent.invoke_async("First?")
     await agent.invoke_async("Second?")

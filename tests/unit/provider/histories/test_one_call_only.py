@@ -15,7 +15,7 @@ from strands.vended_memory_stores.test_memory_store import TestMemoryStore
 from strands.vended_plugins.context_injector import ContextInjector
 from strands.vended_plugins.skills import AgentSkills, Skill
 
-from .scene import build, look_up, note, use
+from .scene import Mode, build, look_up, note, use
 
 
 class City(BaseModel):
@@ -30,8 +30,8 @@ def measure(length: int) -> str:
     return f"{length} long"
 
 
-async def test_text_injected_into_a_question_is_sent_in_that_call_only(thinking: bool) -> None:
-    on = build(use("note"), "Done.", "More.", thinking=thinking)
+async def test_text_injected_into_a_question_is_sent_in_that_call_only(mode: Mode) -> None:
+    on = build(use("note"), "Done.", "More.", mode=mode)
     injector = ContextInjector(lambda context: f"<now>{len(context.messages)}</now>")
     agent = on.agent(plugins=[injector])
 
@@ -46,8 +46,8 @@ async def test_text_injected_into_a_question_is_sent_in_that_call_only(thinking:
     assert on.lineages == "mmm"
 
 
-async def test_text_injected_into_every_turn_makes_each_a_branch(thinking: bool) -> None:
-    on = build(use("note"), use("look_up", topic="x"), "Done.", thinking=thinking)
+async def test_text_injected_into_every_turn_makes_each_a_branch(mode: Mode) -> None:
+    on = build(use("note"), use("look_up", topic="x"), "Done.", mode=mode)
     injector = ContextInjector(lambda context: f"<now>{len(context.messages)}</now>", trigger="everyTurn")
 
     await on.agent(plugins=[injector]).invoke_async("Go")
@@ -59,8 +59,8 @@ async def test_text_injected_into_every_turn_makes_each_a_branch(thinking: bool)
     assert [sum(sample.loss_mask) for sample in on.model.trajectory.samples()] == [len(t.sampled) for t in on.turns]
 
 
-async def test_injected_text_that_stays_the_same_is_still_gone_in_the_next_call(thinking: bool) -> None:
-    on = build(use("note"), "Done.", thinking=thinking)
+async def test_injected_text_that_stays_the_same_is_still_gone_in_the_next_call(mode: Mode) -> None:
+    on = build(use("note"), "Done.", mode=mode)
     agent = on.agent(plugins=[ContextInjector(lambda _: "<hint>be kind</hint>", trigger="everyTurn")])
 
     await agent.invoke_async("Go")
@@ -69,10 +69,10 @@ async def test_injected_text_that_stays_the_same_is_still_gone_in_the_next_call(
     assert on.prompt(1).count("<hint>") == 1
 
 
-async def test_memories_that_are_injected_are_sent(thinking: bool) -> None:
+async def test_memories_that_are_injected_are_sent(mode: Mode) -> None:
     store = TestMemoryStore(name="notes", persist=False)
     await store.add("The user likes rain.")
-    on = build("Take an umbrella.", "More.", thinking=thinking)
+    on = build("Take an umbrella.", "More.", mode=mode)
     agent = on.agent(memory_manager=MemoryManager(stores=[store]))
 
     await agent.invoke_async("What about rain?")
@@ -84,8 +84,8 @@ async def test_memories_that_are_injected_are_sent(thinking: bool) -> None:
     assert on.fates == "kk"
 
 
-async def test_middleware_may_change_anything_of_one_call(thinking: bool) -> None:
-    on = build("One.", "Two.", "Three.", thinking=thinking)
+async def test_middleware_may_change_anything_of_one_call(mode: Mode) -> None:
+    on = build("One.", "Two.", "Three.", mode=mode)
     agent = on.agent(system_prompt="Be brief.")
 
     async def change(context: InvokeModelContext) -> InvokeModelContext:
@@ -107,8 +107,8 @@ async def test_middleware_may_change_anything_of_one_call(thinking: bool) -> Non
     assert on.shown == ["One.", "Three."]
 
 
-async def test_a_system_prompt_that_was_changed_starts_a_branch(thinking: bool) -> None:
-    on = build("One.", "Two.", "Three.", thinking=thinking)
+async def test_a_system_prompt_that_was_changed_starts_a_branch(mode: Mode) -> None:
+    on = build("One.", "Two.", "Three.", mode=mode)
     agent = on.agent(system_prompt="Be brief.")
     await agent.invoke_async("First?")
 
@@ -125,9 +125,9 @@ async def test_a_system_prompt_that_was_changed_starts_a_branch(thinking: bool) 
     assert on.shown == ["Two.", "Three."]
 
 
-async def test_skills_are_part_of_the_system_prompt(thinking: bool) -> None:
+async def test_skills_are_part_of_the_system_prompt(mode: Mode) -> None:
     skill = Skill(name="counting", description="How to count.", instructions="One, two, three.")
-    on = build(use("skills", skill_name="counting"), "Counted.", "More.", thinking=thinking)
+    on = build(use("skills", skill_name="counting"), "Counted.", "More.", mode=mode)
     agent = on.agent(plugins=[AgentSkills(skills=[skill])])
 
     await agent.invoke_async("Count")
@@ -139,8 +139,8 @@ async def test_skills_are_part_of_the_system_prompt(thinking: bool) -> None:
     assert on.fates == "kkk"
 
 
-async def test_a_tool_that_is_registered_at_run_time_starts_a_branch(thinking: bool) -> None:
-    on = build("One.", "Two.", use("measure", length=3), "Three.", thinking=thinking)
+async def test_a_tool_that_is_registered_at_run_time_starts_a_branch(mode: Mode) -> None:
+    on = build("One.", "Two.", use("measure", length=3), "Three.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
     await agent.invoke_async("Second?")
@@ -154,8 +154,8 @@ async def test_a_tool_that_is_registered_at_run_time_starts_a_branch(thinking: b
     assert on.fates == "kkkk"
 
 
-async def test_a_tool_that_is_registered_by_a_hook_is_on_offer_in_that_call(thinking: bool) -> None:
-    on = build(use("note"), "Done.", thinking=thinking)
+async def test_a_tool_that_is_registered_by_a_hook_is_on_offer_in_that_call(mode: Mode) -> None:
+    on = build(use("note"), "Done.", mode=mode)
 
     def offer(event: BeforeModelCallEvent) -> None:
         if len(event.agent.messages) == 3:
@@ -168,8 +168,8 @@ async def test_a_tool_that_is_registered_by_a_hook_is_on_offer_in_that_call(thin
     assert "Measure something." in on.prompt(1)
 
 
-async def test_a_structured_output_tool_is_on_offer_in_its_invocation_only(thinking: bool) -> None:
-    on = build("One.", use("City", name="Oslo"), "Three.", thinking=thinking)
+async def test_a_structured_output_tool_is_on_offer_in_its_invocation_only(mode: Mode) -> None:
+    on = build("One.", use("City", name="Oslo"), "Three.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
 
@@ -184,8 +184,8 @@ async def test_a_structured_output_tool_is_on_offer_in_its_invocation_only(think
     assert on.fates == "kkk"
 
 
-async def test_a_forced_structured_output_stays_on_the_branch(thinking: bool) -> None:
-    on = build("It is Oslo.", '{"name": "Oslo"}', thinking=thinking)
+async def test_a_forced_structured_output_stays_on_the_branch(mode: Mode) -> None:
+    on = build("It is Oslo.", '{"name": "Oslo"}', mode=mode)
 
     result = await on.agent().invoke_async("Which?", structured_output_model=City)
 

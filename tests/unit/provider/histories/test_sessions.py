@@ -11,7 +11,7 @@ from strands.hooks import BeforeModelCallEvent, BeforeToolCallEvent, BeforeTools
 from strands.session import FileSessionManager
 from strands.types.exceptions import EventLoopException
 
-from .scene import Scene, build, look_up, note, use
+from .scene import Mode, Scene, build, look_up, note, use
 
 
 def saved(on: Scene, folder: Path, **options: Any) -> Agent:
@@ -21,8 +21,8 @@ def saved(on: Scene, folder: Path, **options: Any) -> Agent:
 # --- sessions and snapshots --------------------------------------------------------------------------------
 
 
-async def test_a_session_restored_at_the_same_provider_goes_on_where_it_was(thinking: bool, tmp_path: Path) -> None:
-    on = build(use("note"), "One.", "Two.", use("note"), "Three.", thinking=thinking)
+async def test_a_session_restored_at_the_same_provider_goes_on_where_it_was(mode: Mode, tmp_path: Path) -> None:
+    on = build(use("note"), "One.", "Two.", use("note"), "Three.", mode=mode)
     await saved(on, tmp_path).invoke_async("First?")
 
     restored = saved(on, tmp_path)
@@ -35,10 +35,10 @@ async def test_a_session_restored_at_the_same_provider_goes_on_where_it_was(thin
     assert on.shown == [use("note"), "One.", "Two.", use("note"), "Three."]
 
 
-async def test_a_session_restored_at_a_new_provider_is_rendered_whole(thinking: bool, tmp_path: Path) -> None:
-    old = build(use("note"), "One.", thinking=thinking)
+async def test_a_session_restored_at_a_new_provider_is_rendered_whole(mode: Mode, tmp_path: Path) -> None:
+    old = build(use("note"), "One.", mode=mode)
     await saved(old, tmp_path).invoke_async("First?")
-    new = build(use("note"), "Two.", "Three.", thinking=thinking)
+    new = build(use("note"), "Two.", "Three.", mode=mode)
 
     restored = saved(new, tmp_path)
     await restored.invoke_async("Second?")
@@ -49,8 +49,8 @@ async def test_a_session_restored_at_a_new_provider_is_rendered_whole(thinking: 
     assert new.parents == [None, 0, 1]
 
 
-async def test_two_agents_of_one_session_are_two(thinking: bool, tmp_path: Path) -> None:
-    on = build("a1", "b1", "a2", "b2", thinking=thinking)
+async def test_two_agents_of_one_session_are_two(mode: Mode, tmp_path: Path) -> None:
+    on = build("a1", "b1", "a2", "b2", mode=mode)
     ada = saved(on, tmp_path, agent_id="ada")
     bob = on.agent(session_manager=FileSessionManager(session_id="s", storage_dir=str(tmp_path)), agent_id="bob")
 
@@ -64,8 +64,8 @@ async def test_two_agents_of_one_session_are_two(thinking: bool, tmp_path: Path)
     assert on.shown == ["a1", "a2"]
 
 
-async def test_a_snapshot_that_is_loaded_goes_on_from_there(thinking: bool) -> None:
-    on = build("One.", "Two.", "Other.", "More.", thinking=thinking)
+async def test_a_snapshot_that_is_loaded_goes_on_from_there(mode: Mode) -> None:
+    on = build("One.", "Two.", "Other.", "More.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
     snapshot = agent.take_snapshot(preset="session")
@@ -85,8 +85,8 @@ async def test_a_snapshot_that_is_loaded_goes_on_from_there(thinking: bool) -> N
     ]
 
 
-async def test_the_same_question_after_a_snapshot_was_loaded_is_another_one(thinking: bool) -> None:
-    on = build("One.", "Two.", "Again.", thinking=thinking)
+async def test_the_same_question_after_a_snapshot_was_loaded_is_another_one(mode: Mode) -> None:
+    on = build("One.", "Two.", "Again.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
     snapshot = agent.take_snapshot(preset="session")
@@ -100,8 +100,8 @@ async def test_the_same_question_after_a_snapshot_was_loaded_is_another_one(thin
     assert on.fates == "kkk"
 
 
-async def test_a_snapshot_with_an_open_question_asks_it_again(thinking: bool) -> None:
-    on = build(use("note"), "Bad.", use("note"), "Good.", thinking=thinking)
+async def test_a_snapshot_with_an_open_question_asks_it_again(mode: Mode) -> None:
+    on = build(use("note"), "Bad.", use("note"), "Good.", mode=mode)
     agent = on.agent()
     snapshots: list[Any] = []
 
@@ -119,8 +119,8 @@ async def test_a_snapshot_with_an_open_question_asks_it_again(thinking: bool) ->
     assert on.shown == [use("note"), "Good."]
 
 
-async def test_a_snapshot_loaded_by_another_agent_goes_on_in_its_conversation(thinking: bool) -> None:
-    on = build("One.", "Two.", "Three.", thinking=thinking)
+async def test_a_snapshot_loaded_by_another_agent_goes_on_in_its_conversation(mode: Mode) -> None:
+    on = build("One.", "Two.", "Three.", mode=mode)
     first, second = on.agent(), on.agent()
     await first.invoke_async("First?")
 
@@ -147,9 +147,9 @@ def answers(result: Any, response: str) -> Any:
 
 
 @pytest.mark.parametrize("response", ["yes", "no"])
-async def test_an_interrupted_tool_turn_goes_on_after_the_response(thinking: bool, response: str) -> None:
+async def test_an_interrupted_tool_turn_goes_on_after_the_response(mode: Mode, response: str) -> None:
     both = use("look_up", topic="rain") + "\n" + use("note", text="a")
-    on = build(both, "Done.", "More.", thinking=thinking)
+    on = build(both, "Done.", "More.", mode=mode)
     agent = on.agent(hooks=[approve])
     result = await agent.invoke_async("Go")
     assert result.stop_reason == "interrupt"
@@ -165,8 +165,8 @@ async def test_an_interrupted_tool_turn_goes_on_after_the_response(thinking: boo
     assert on.fates == "kkk"
 
 
-async def test_an_interrupted_session_goes_on_in_another_agent(thinking: bool, tmp_path: Path) -> None:
-    on = build(use("look_up", topic="rain"), "Done.", thinking=thinking)
+async def test_an_interrupted_session_goes_on_in_another_agent(mode: Mode, tmp_path: Path) -> None:
+    on = build(use("look_up", topic="rain"), "Done.", mode=mode)
     result = await saved(on, tmp_path, hooks=[approve]).invoke_async("Go")
 
     restored = saved(on, tmp_path, hooks=[approve])
@@ -178,13 +178,13 @@ async def test_an_interrupted_session_goes_on_in_another_agent(thinking: bool, t
     assert on.shown == [use("look_up", topic="rain"), "Done."]
 
 
-async def test_a_tool_that_interrupts_itself(thinking: bool) -> None:
+async def test_a_tool_that_interrupts_itself(mode: Mode) -> None:
     @tool(context=True)
     def ask(question: str, tool_context: Any) -> str:
         """Ask the user."""
         return f"They say {tool_context.interrupt('ask', reason=question)}."
 
-    on = build(use("ask", question="Sure?"), "Done.", thinking=thinking)
+    on = build(use("ask", question="Sure?"), "Done.", mode=mode)
     agent = on.agent(tools=[ask])
     result = await agent.invoke_async("Go")
 
@@ -195,8 +195,8 @@ async def test_a_tool_that_interrupts_itself(thinking: bool) -> None:
     assert on.parents == [None, 0]
 
 
-async def test_checkpoints_between_model_and_tools_change_nothing(thinking: bool) -> None:
-    on = build(use("note"), "Done.", thinking=thinking)
+async def test_checkpoints_between_model_and_tools_change_nothing(mode: Mode) -> None:
+    on = build(use("note"), "Done.", mode=mode)
     agent = on.agent(checkpointing=True)
     result = await agent.invoke_async("Go")
     positions = []
@@ -211,8 +211,8 @@ async def test_checkpoints_between_model_and_tools_change_nothing(thinking: bool
     assert on.parents == [None, 0]
 
 
-async def test_a_question_after_a_call_that_was_never_run_answers_it_first(thinking: bool) -> None:
-    on = build(use("note"), "Two.", thinking=thinking)
+async def test_a_question_after_a_call_that_was_never_run_answers_it_first(mode: Mode) -> None:
+    on = build(use("note"), "Two.", mode=mode)
     agent = on.agent()
     armed = [True]
 
@@ -235,8 +235,8 @@ async def test_a_question_after_a_call_that_was_never_run_answers_it_first(think
 # --- new episodes ------------------------------------------------------------------------------------------
 
 
-async def test_messages_that_are_cleared_begin_a_branch(thinking: bool) -> None:
-    on = build("One.", "Two.", "Three.", "Four.", thinking=thinking)
+async def test_messages_that_are_cleared_begin_a_branch(mode: Mode) -> None:
+    on = build("One.", "Two.", "Three.", "Four.", mode=mode)
     agent = on.agent()
     for question in ("First?", "Second?"):
         await agent.invoke_async(question)
@@ -253,12 +253,12 @@ async def test_messages_that_are_cleared_begin_a_branch(thinking: bool) -> None:
     assert on.shown == ["Three.", "Four."]
 
 
-async def test_a_longer_list_of_examples_is_no_continuation(thinking: bool) -> None:
+async def test_a_longer_list_of_examples_is_no_continuation(mode: Mode) -> None:
     shots: Any = [
         {"role": role, "content": [{"text": text}]}
         for role, text in [("user", "a?"), ("assistant", "A."), ("user", "b?"), ("assistant", "B.")]
     ]
-    on = build("One.", "Two.", thinking=thinking)
+    on = build("One.", "Two.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
 
@@ -270,8 +270,8 @@ async def test_a_longer_list_of_examples_is_no_continuation(thinking: bool) -> N
     assert on.fates == "kk"
 
 
-async def test_a_new_agent_without_a_reset_is_another_agent_of_the_episode(thinking: bool) -> None:
-    on = build("One.", "Two.", thinking=thinking)
+async def test_a_new_agent_without_a_reset_is_another_agent_of_the_episode(mode: Mode) -> None:
+    on = build("One.", "Two.", mode=mode)
     await on.agent().invoke_async("First?")
 
     await on.agent(tools=[look_up, note]).invoke_async("First?")
@@ -282,8 +282,8 @@ async def test_a_new_agent_without_a_reset_is_another_agent_of_the_episode(think
     assert on.shown == ["One."]
 
 
-async def test_a_reset_begins_an_episode_of_its_own(thinking: bool) -> None:
-    on = build("One.", "Two.", "Three.", thinking=thinking)
+async def test_a_reset_begins_an_episode_of_its_own(mode: Mode) -> None:
+    on = build("One.", "Two.", "Three.", mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
 

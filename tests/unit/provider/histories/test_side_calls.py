@@ -15,7 +15,7 @@ from strands.vended_plugins.steering import LLMSteeringHandler
 
 from strands_sglang.engine import Refusal
 
-from .scene import build, use
+from .scene import Mode, build, use
 
 
 class City(BaseModel):
@@ -28,9 +28,9 @@ def steering(decision: str) -> str:
     return use("_LLMSteering", decision=decision, reason="Say more.")
 
 
-async def test_an_llm_that_steers_calls_is_another_agent(thinking: bool) -> None:
+async def test_an_llm_that_steers_calls_is_another_agent(mode: Mode) -> None:
     on = build(
-        use("note"), steering("guide"), use("note", text="more"), steering("proceed"), "Done.", thinking=thinking
+        use("note"), steering("guide"), use("note", text="more"), steering("proceed"), "Done.", mode=mode
     )  # fmt: skip
     agent = on.agent(plugins=[LLMSteeringHandler(system_prompt="Be strict.", context_providers=[])])
 
@@ -45,13 +45,13 @@ async def test_an_llm_that_steers_calls_is_another_agent(thinking: bool) -> None
 
 
 @pytest.mark.parametrize("preserve", [True, False], ids=["preserve", "restore"])
-async def test_attempts_at_a_goal_and_their_judge(thinking: bool, preserve: bool) -> None:
+async def test_attempts_at_a_goal_and_their_judge(mode: Mode, preserve: bool) -> None:
     verdicts = [
         use("JudgeOutcome", passed=passed, feedback=f"Say more {n}.") for n, passed in enumerate([False, False, True])
     ]
     tries = [[use("note"), "Bad."], ["Worse."], [use("note"), "Good."]]
     steps = [step for attempt, verdict in zip(tries, verdicts, strict=True) for step in (*attempt, verdict)]
-    on = build(*steps, thinking=thinking)
+    on = build(*steps, mode=mode)
     agent = on.agent(plugins=[GoalLoop("Be good.", max_attempts=4, preserve_context=preserve)])
 
     await agent.invoke_async("Go")
@@ -69,8 +69,8 @@ async def test_attempts_at_a_goal_and_their_judge(thinking: bool, preserve: bool
         assert on.shown == [use("note"), "Good."]
 
 
-async def test_attempts_at_a_goal_that_a_function_judges(thinking: bool) -> None:
-    on = build("Bad.", "Worse.", "Good.", "Good, too.", thinking=thinking)
+async def test_attempts_at_a_goal_that_a_function_judges(mode: Mode) -> None:
+    on = build("Bad.", "Worse.", "Good.", "Good, too.", mode=mode)
     good: Any = lambda response, _: "Good" in str(response)  # noqa: E731 - one expression
     goal = GoalLoop(good, max_attempts=4, preserve_context=False)
     agent = on.agent(plugins=[goal])
@@ -83,9 +83,9 @@ async def test_attempts_at_a_goal_that_a_function_judges(thinking: bool) -> None
     assert on.parents == [None, None, None, 2]
 
 
-async def test_memories_are_extracted_by_side_calls(thinking: bool) -> None:
+async def test_memories_are_extracted_by_side_calls(mode: Mode) -> None:
     facts = '[{"content": "Likes rain."}]'
-    on = build("One.", facts, "Two.", facts, thinking=thinking)
+    on = build("One.", facts, "Two.", facts, mode=mode)
     store = TestMemoryStore(
         name="notes",
         persist=False,
@@ -105,9 +105,9 @@ async def test_memories_are_extracted_by_side_calls(thinking: bool) -> None:
     assert on.shown == ["One.", "Two."]
 
 
-async def test_a_router_that_fails_over_goes_on_at_another_provider_with_what_the_agent_holds(thinking: bool) -> None:
-    first = build("One.", Refusal(status=500), "Four.", thinking=thinking)
-    second = build(use("note"), "Two.", thinking=thinking)
+async def test_a_router_that_fails_over_goes_on_at_another_provider_with_what_the_agent_holds(mode: Mode) -> None:
+    first = build("One.", Refusal(status=500), "Four.", mode=mode)
+    second = build(use("note"), "Two.", mode=mode)
 
     class Turns:
         async def select(self, context: Any, **_: Any) -> Any:
@@ -130,8 +130,8 @@ async def test_a_router_that_fails_over_goes_on_at_another_provider_with_what_th
     assert first.parents == [None, 0]
 
 
-async def test_a_classifier_before_the_first_call_is_no_main_conversation(thinking: bool) -> None:
-    on = build('{"candidate_index": 0}', "One.", '{"candidate_index": 0}', "Two.", thinking=thinking)
+async def test_a_classifier_before_the_first_call_is_no_main_conversation(mode: Mode) -> None:
+    on = build('{"candidate_index": 0}', "One.", '{"candidate_index": 0}', "Two.", mode=mode)
     candidates = [RoutingCandidate(on.model, name="a"), RoutingCandidate(build().model, name="b")]
     agent = on.agent(model=ModelRouter(candidates, strategy=ClassifierStrategy(on.model)))
 
@@ -143,8 +143,8 @@ async def test_a_classifier_before_the_first_call_is_no_main_conversation(thinki
     assert on.shown == ["One.", "Two."]
 
 
-async def test_legacy_structured_output_records_nothing_in_the_loop(thinking: bool) -> None:
-    on = build("One.", '{"name": "Oslo"}', "Two.", '{"name": "Rome"}', thinking=thinking)
+async def test_legacy_structured_output_records_nothing_in_the_loop(mode: Mode) -> None:
+    on = build("One.", '{"name": "Oslo"}', "Two.", '{"name": "Rome"}', mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
     with pytest.warns(DeprecationWarning, match="structured_output"):
@@ -160,15 +160,17 @@ async def test_legacy_structured_output_records_nothing_in_the_loop(thinking: bo
     assert on.shown == ["One.", "Two."]
 
 
-async def test_calls_of_the_model_itself_go_on_where_they_are_continued(thinking: bool) -> None:
-    on = build("One.", "Two.", "Other.", "Three.", thinking=thinking)
+async def test_calls_of_the_model_itself_go_on_where_they_are_continued(mode: Mode) -> None:
+    on = build("One.", "Two.", "Other.", "Three.", mode=mode)
 
     async def ask(messages: Any) -> Any:
         text = ""
         async for event in on.model.stream(messages):
             text += event.get("contentBlockDelta", {}).get("delta", {}).get("text", "")
         thought = (
-            [{"reasoningContent": {"reasoningText": {"text": f"Thought {len(on.turns) - 1}."}}}] if thinking else []
+            [{"reasoningContent": {"reasoningText": {"text": f"Thought {len(on.turns) - 1}."}}}]
+            if mode.thinking
+            else []
         )
         return {"role": "assistant", "content": [*thought, {"text": text}]}
 
@@ -188,8 +190,8 @@ async def test_calls_of_the_model_itself_go_on_where_they_are_continued(thinking
     assert on.shown == ["One.", "Two."]
 
 
-async def test_side_calls_at_once_do_not_mix(thinking: bool) -> None:
-    on = build("One.", *['{"name": "Oslo"}'] * 3, thinking=thinking)
+async def test_side_calls_at_once_do_not_mix(mode: Mode) -> None:
+    on = build("One.", *['{"name": "Oslo"}'] * 3, mode=mode)
     agent = on.agent()
     await agent.invoke_async("First?")
 
