@@ -42,9 +42,9 @@ class SGLangClient:
     """Client of one SGLang server, router, or list of servers.
 
     Example:
-        >>> async with SGLangClient("http://localhost:30000") as client:
-        ...     reply = await client.generate([1, 2, 3], sampling_params={"max_new_tokens": 16})
-        ...     print(reply["output_ids"])
+        async with SGLangClient("http://localhost:30000") as client:
+            reply = await client.generate([1, 2, 3], sampling_params={"max_new_tokens": 16})
+            print(reply["output_ids"])
 
     Attributes:
         base_url: The first address.

@@ -30,8 +30,8 @@ class EngineServer:
     """Serves an engine; an async context manager.
 
     Example:
-        >>> async with serve(TinyEngine(), port=0) as server:
-        ...     client = SGLangClient(server.url)
+        async with serve(TinyEngine(), port=0) as server:
+            client = SGLangClient(server.url)
     """
 
     def __init__(self, engine: Engine, *, host: str = "127.0.0.1", port: int = 30000, grace: float = 10.0) -> None:

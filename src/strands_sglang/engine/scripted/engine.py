@@ -31,8 +31,8 @@ class ScriptedEngine(NativeApi):
     """Plays a script.
 
     Example:
-        >>> engine = ScriptedEngine([Turn(ids=[5, 6, 2]), Refusal(status=503), Turn(ids=[7], finish="length")])
-        >>> client = SGLangClient("http://engine", transport=EngineTransport(engine))
+        engine = ScriptedEngine([Turn(ids=[5, 6, 2]), Refusal(status=503), Turn(ids=[7], finish="length")])
+        client = SGLangClient("http://engine", transport=EngineTransport(engine))
 
     Attributes:
         requests: The body of every `/generate`, in order of arrival.

@@ -30,7 +30,7 @@ class TinyEngine(NativeApi):
     """Generates with a small Qwen3 checkpoint.
 
     Example:
-        >>> client = SGLangClient("http://engine", transport=EngineTransport(TinyEngine()))
+        client = SGLangClient("http://engine", transport=EngineTransport(TinyEngine()))
     """
 
     def __init__(
