@@ -24,6 +24,9 @@ class SGLangConfig(TypedDict, total=False):
             deepest turn that still agrees. "raise": raise `HistoryDivergedError`.
         control_tokens: What to do with the text of control tokens in content: "escape" (default) encodes it as plain
             text, "raise" refuses it, "allow" lets it become control tokens.
+        continue_truncated: When the agent is invoked again without a prompt after an answer was cut by length, sample
+            on from its tokens instead of closing it. What is new, and the calls of the whole answer, become the next
+            message. Default False.
         check_template: Check the chat template with a few conversation shapes, once per tokenizer and process, and
             refuse one that would drift. Default True.
         stream: Send text to the agent as it is sampled. The record is the same; it costs events and bytes. Default
@@ -40,6 +43,7 @@ class SGLangConfig(TypedDict, total=False):
     chat_template_kwargs: dict[str, Any] | None
     on_divergence: Literal["branch", "raise"]
     control_tokens: Literal["escape", "raise", "allow"]
+    continue_truncated: bool
     check_template: bool
     stream: bool
     context_window_limit: int | None
@@ -51,6 +55,7 @@ _FLAGS = (
     "return_prompt_logprob",
     "return_routed_experts",
     "enable_thinking",
+    "continue_truncated",
     "check_template",
     "stream",
 )

@@ -21,7 +21,7 @@ from strands.types.streaming import StreamEvent
 from strands.types.tools import ToolChoice, ToolSpec
 
 from strands_sglang.client import SGLangClient
-from strands_sglang.errors import SGLangGenerationError
+from strands_sglang.errors import SGLangGenerationError, TokenizationError
 from strands_sglang.rollout import Rollout
 from strands_sglang.session import Conversation, HostHistory
 from strands_sglang.tokenization import ChatTokenizer
@@ -192,6 +192,27 @@ class SGLangModel(Model):
         # Cancelled, the events end without a messageStop, and Strands reports the answer as cancelled.
         async for event in call.events():
             yield event
+
+    async def count_tokens(
+        self,
+        messages: Messages,
+        tool_specs: list[ToolSpec] | None = None,
+        system_prompt: str | None = None,
+        system_prompt_content: list[SystemContentBlock] | None = None,
+    ) -> int:
+        """Count the tokens of a prompt: exactly where `context_window_limit` is set, else by Strands' estimate.
+
+        Strands asks before every call, also where nothing looks at the number; encoding everything once more for
+        nothing would be the most expensive part of a turn. Messages that are no conversation of their own, such as a
+        tool result without its call, are estimated where the template does not render them.
+        """
+        if self.config.get("context_window_limit") is not None:
+            history = _history(messages, tool_specs, system_text(system_prompt, system_prompt_content))
+            try:
+                return len(self._chat_tokenizer().first(history.chat(0, len(messages)), history.tools).ids)
+            except TokenizationError as error:
+                logger.debug("error=<%s> | no conversation of its own, estimating", error)
+        return await super().count_tokens(messages, tool_specs, system_prompt, system_prompt_content)
 
     async def structured_output(
         self, output_model: type[T], prompt: Messages, system_prompt: str | None = None, **kwargs: Any

@@ -21,7 +21,7 @@ from strands_sglang.session import Conversation, HostHistory, OnDivergence, Pend
 from strands_sglang.tool_parsers import ParsedTurn, ToolParseResult, parse_turn_with
 from strands_sglang.wire import FinishType, GenerateReply, GenerateRequest
 
-from .answer import Answer, usage_of
+from .answer import Answer, Shown, usage_of
 from .config import SGLangConfig
 from .constraint import Constraint
 from .failures import as_host_errors
@@ -93,6 +93,7 @@ class TurnCall:
         pending = self.conversation.prepare(
             self.history,
             on_divergence=OnDivergence(config.get("on_divergence", OnDivergence.BRANCH)),
+            continue_truncated=bool(config.get("continue_truncated")),
             sampling_params={"max_new_tokens": None, **(config.get("sampling_params") or {})},
             return_logprob=config.get("return_logprob") is not False,
             return_prompt_logprob=bool(config.get("return_prompt_logprob")),
@@ -125,6 +126,22 @@ class TurnCall:
                 yield piece if isinstance(piece, GenerateReply) else piece.output_ids
 
     def _parse(self, pending: PendingTurn, ids: Sequence[int], finish: FinishType) -> ParsedTurn:
+        """Read what is new in an answer: all of it, or what goes beyond the truncated one that it continues."""
+        parsed = self._read(pending, [*pending.unfinished, *ids], finish)
+        if not pending.unfinished:
+            return parsed
+        before = self._read(pending, pending.unfinished, FinishType.LENGTH)
+        if not Shown(reasoning=before.reasoning or "", text=before.content).begins(
+            parsed.reasoning or "", parsed.content
+        ):
+            return parsed
+        return replace(
+            parsed,
+            reasoning=(parsed.reasoning or "")[len(before.reasoning or "") :],
+            content=parsed.content[len(before.content) :],
+        )
+
+    def _read(self, pending: PendingTurn, ids: Sequence[int], finish: FinishType) -> ParsedTurn:
         """Read reasoning, content and calls from sampled ids, the stop token left out."""
         chat_tokenizer = pending.conversation.chat_tokenizer
         text = chat_tokenizer.decode(ids)

@@ -59,6 +59,13 @@ class Node:
             node = node.parent
         return nodes[::-1]
 
+    def whole_answer(self) -> list[Node]:
+        """Return the nodes of one answer: this one, and before it those that it went on with after a cut."""
+        nodes = [self]
+        while nodes[0].parent is not None and not nodes[0].turn.prompt.ids:
+            nodes.insert(0, nodes[0].parent)
+        return nodes
+
     def expected(self) -> list[frozenset[bytes]]:
         """Return, for each message of a history that goes on from this turn, the fingerprints it may have."""
         forms: list[frozenset[bytes]] = []

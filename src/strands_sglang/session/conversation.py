@@ -84,6 +84,7 @@ class Conversation:
         history: HostHistory,
         *,
         on_divergence: OnDivergence = OnDivergence.BRANCH,
+        continue_truncated: bool = False,
         **options: Any,
     ) -> PendingTurn:
         """Turn a history into a request, adding nothing to the record.
@@ -91,6 +92,8 @@ class Conversation:
         Args:
             history: What the host asks to have continued.
             on_divergence: What to do when the history is not the recorded one.
+            continue_truncated: Where the history ends with an answer that was cut by length, sample on from its tokens
+                instead of closing the turn and beginning another.
             **options: Fields of `GenerateRequest` other than the ids. `return_prompt_logprob` and
                 `return_routed_experts` are translated to the spans of what is new.
 
@@ -105,7 +108,12 @@ class Conversation:
         if on_divergence is OnDivergence.RAISE and self._nodes and parent is not self._nodes[-1]:
             raise self._divergence(history)
         start = parent.depth + 1 if parent else 0
-        prompt = self._prompt(history, parent, start)
+        unfinished: list[int] = []
+        if continue_truncated and parent and parent.finish_reason == "length" and start == len(history.messages):
+            prompt = PromptTokens(ids=[])
+            unfinished = [token for node in parent.whole_answer() for token in node.turn.sampled.ids]
+        else:
+            prompt = self._prompt(history, parent, start)
         context = self._context_of(parent)
         if prompt.trimmed:
             context = PromptIds(context[: -prompt.trimmed])
@@ -119,26 +127,28 @@ class Conversation:
             rendering=self.chat_tokenizer,
             prompt=prompt,
             images=images,
-            reasoning_open=self.chat_tokenizer.reasoning_open(input_ids),
+            unfinished=unfinished,
+            reasoning_open=self.chat_tokenizer.reasoning_open(input_ids[: len(input_ids) - len(unfinished)]),
             request=self._request(input_ids, len(context), [*earlier_images, *images], options),
         )
 
     def _compare(self, history: HostHistory) -> Agreement:
         """Compare a history with the recorded turns."""
-        return agreement(self._nodes, history, self.chat_tokenizer, self._stand_ins)
+        return agreement(tuple(self._nodes), history, self.chat_tokenizer, self._stand_ins)
 
     def _prompt(self, history: HostHistory, parent: Node | None, start: int) -> PromptTokens:
         """Return the ids of what is new: the whole first prompt, or what the template puts after a turn."""
         end = len(history.messages)
         if parent is None:
             return self.chat_tokenizer.first(history.chat(0, end), history.tools)
+        answer = parent.whole_answer()
         turn = SampledTurn(
-            prompt_ids=parent.turn.prompt.ids,
-            ids=parent.turn.sampled.ids,
+            prompt_ids=answer[0].turn.prompt.ids,
+            ids=[token for node in answer for token in node.turn.sampled.ids],
             message=history.chat(parent.depth, start)[-1],
             finish_reason=parent.finish_reason,
         )
-        context = history.chat(0, parent.depth)
+        context = history.chat(0, answer[0].depth)
         return self.chat_tokenizer.bridge(context, turn, history.chat(start, end), history.tools)
 
     def _context_of(self, node: Node | None) -> PromptIds:
@@ -245,7 +255,8 @@ class PendingTurn:
         request: What to send.
         prompt: The new prompt ids and what is known of them.
         images: Images that belong to the new prompt ids, as data URLs.
-        reasoning_open: Whether the prompt ends inside an open reasoning block.
+        unfinished: Sampled ids of the truncated answer that this turn goes on with; empty for a turn of its own.
+        reasoning_open: Whether the prompt, before `unfinished`, ends inside an open reasoning block.
         history: What the host asked to have continued.
         agreed: How far it agrees with the recorded turns.
         rendering: What the prompt was rendered by.
@@ -255,6 +266,7 @@ class PendingTurn:
     request: GenerateRequest
     prompt: PromptTokens
     images: tuple[str, ...]
+    unfinished: list[int]
     reasoning_open: bool
     history: HostHistory
     agreed: Agreement
