@@ -31,11 +31,13 @@ class TurnFate(StrEnum):
     """What the host did with an answer, as far as its later calls show."""
 
     KEPT = "kept"
-    """It stands in the history, or nothing came after it."""
+    """The host went on from it, or nothing came after it. A context that was cut down later, with newer answers left in
+    it, changes nothing about that."""
     EDITED = "edited"
     """The host went on from a changed text of it."""
     DISCARDED = "discarded"
-    """The host went on as if it had never been given, such as after a retry."""
+    """The host went on as if it had never been given: it asked the same question again, or went back to a point before
+    the answer and dropped all that came after."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -90,6 +90,42 @@ async def test_an_answer_that_is_cancelled_as_it_arrives_does_not_count(mode: Mo
     assert on.shown == ["One.", "Three."]
 
 
+LONG = Turn(text="Once upon a time there was a king. " * 20 + END, token_delay=0.002)
+
+
+async def test_an_answer_that_is_cancelled_while_it_streams_is_not_recorded() -> None:
+    on = build("One.", LONG, "Three.", stream=True)
+
+    def stop(**event: Any) -> None:
+        if "Once" in str(event.get("data", "")):
+            agent.cancel()
+
+    agent = on.agent(callback_handler=stop)
+    for question in ("First?", "Second?", "Third?"):
+        await agent.invoke_async(question)
+
+    on.check()
+    assert len(on.engine.disconnects) == 1
+    assert "Cancelled by user" in on.prompt(2)
+    assert on.parents == [None, 0]
+
+
+async def test_an_answer_that_is_left_while_it_streams_is_not_recorded() -> None:
+    on = build("One.", LONG, "Three.", stream=True)
+    agent = on.agent()
+    await agent.invoke_async("First?")
+
+    async with aclosing(agent.stream_async("Second?")) as events:  # type: ignore[type-var]
+        async for event in events:
+            if "data" in event:
+                break
+    await agent.invoke_async("Third?")
+
+    on.check()
+    assert on.parents == [None, 0]
+    assert on.fates == "kk"
+
+
 async def test_a_tool_turn_that_is_cancelled_is_answered_by_error_results(mode: Mode) -> None:
     on = build(use("note"), "Two.", mode=mode)
 

@@ -371,6 +371,38 @@ async def test_a_tool_that_is_retried_and_a_result_that_is_edited_come_before_th
     assert on.parents == [None, 0, 1]
 
 
+async def test_a_call_that_is_edited_before_it_runs_is_marked(mode: Mode) -> None:
+    on = build(use("note", text="a"), "Done.", "More.", mode=mode)
+
+    def edit(event: BeforeToolCallEvent) -> None:
+        event.tool_use["input"]["text"] = "b"
+
+    agent = on.agent(hooks=[edit])
+    await agent.invoke_async("Go")
+    await agent.invoke_async("More?")
+
+    on.check()
+    assert "Noted: b" in on.prompt(1)
+    # Strands runs the tool on the call that stands in the history, so the history is changed with it.
+    assert on.parents == [None, None, 1]
+    assert on.fates == "ekk"
+
+
+async def test_results_that_are_edited_together_come_before_the_prompt(mode: Mode) -> None:
+    on = build(use("note"), "Done.", "More.", mode=mode)
+
+    def edit(event: AfterToolsEvent) -> None:
+        event.message["content"].append({"text": "By the way."})
+
+    agent = on.agent(hooks=[edit])
+    await agent.invoke_async("Go")
+    await agent.invoke_async("More?")
+
+    on.check()
+    assert "By the way." in on.prompt(1)
+    assert on.parents == [None, 0, 1]
+
+
 # --- texts that no model wrote -----------------------------------------------------------------------------
 
 

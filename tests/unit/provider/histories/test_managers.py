@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from strands import tool
+from strands import Agent, ModelRetryStrategy, tool
 from strands.agent.conversation_manager import (
     NullConversationManager,
     SlidingWindowConversationManager,
@@ -123,6 +123,18 @@ async def test_an_overflow_that_is_known_beforehand_sends_nothing(mode: Mode) ->
     assert on.fates == "kkk"
 
 
+async def test_a_server_that_is_busy_is_asked_again_without_a_trace(mode: Mode) -> None:
+    on = build("One.", Refusal(status=503), Refusal(status=503), "Two.", mode=mode)
+    agent = on.agent(retry_strategy=ModelRetryStrategy(max_attempts=4, initial_delay=0, max_delay=0))
+    for question in ("First?", "Second?"):
+        await agent.invoke_async(question)
+
+    on.check()
+    assert len(on.prompts) == 4
+    assert on.parents == [None, 0]
+    assert on.fates == "kk"
+
+
 async def test_a_manager_that_changes_nothing_lets_the_overflow_through(mode: Mode) -> None:
     on = build("One.", TOO_LONG, "Two.", mode=mode)
     agent = on.agent(conversation_manager=NullConversationManager())
@@ -152,6 +164,20 @@ async def test_on_overflow_a_summary_is_a_side_call_and_then_starts_a_branch(mod
     assert on.fates == "kkkkk"
     assert on.shown == ["Three."]
     assert [sample.lineage for sample in on.model.trajectory.samples()] == ["main", "main"]
+
+
+async def test_a_summary_by_an_agent_of_its_own_is_that_agents(mode: Mode) -> None:
+    on = build("One.", "Two.", TOO_LONG, "They asked twice.", "Three.", mode=mode)
+    writer = Agent(model=on.model, callback_handler=None, system_prompt="Summarise.")
+    manager = SummarizingConversationManager(preserve_recent_messages=2, summarization_agent=writer)
+    agent = on.agent(conversation_manager=manager)
+    for question in ("First?", "Second?", "Third?"):
+        await agent.invoke_async(question)
+
+    on.check()
+    assert on.lineages == "mmam"
+    assert "They asked twice." in on.prompt(4)
+    assert on.shown == ["Three."]
 
 
 @calm

@@ -107,6 +107,24 @@ async def test_middleware_may_change_anything_of_one_call(mode: Mode) -> None:
     assert on.shown == ["One.", "Three."]
 
 
+async def test_a_choice_of_tool_by_middleware_constrains_one_call_and_changes_no_prompt(mode: Mode) -> None:
+    on = build("One.", use("note"), "Two.", mode=mode)
+    agent = on.agent()
+
+    async def force(context: InvokeModelContext) -> InvokeModelContext:
+        choice: Any = {"tool": {"name": "note"}}
+        return replace(context, tool_choice=choice) if len(context.messages) == 3 else context
+
+    agent.add_middleware(InvokeModelStage.Input, force)
+    for question in ("First?", "Second?"):
+        await agent.invoke_async(question)
+
+    on.check()
+    params = [turn.sampled.facts["sampling_params"] for turn in on.turns]
+    assert ["structural_tag" in each for each in params] == [False, True, False]
+    assert on.parents == [None, 0, 1]
+
+
 async def test_a_system_prompt_that_was_changed_starts_a_branch(mode: Mode) -> None:
     on = build("One.", "Two.", "Three.", mode=mode)
     agent = on.agent(system_prompt="Be brief.")

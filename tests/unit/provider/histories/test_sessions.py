@@ -165,6 +165,23 @@ async def test_an_interrupted_tool_turn_goes_on_after_the_response(mode: Mode, r
     assert on.fates == "kkk"
 
 
+async def test_an_interrupt_before_any_tool_runs(mode: Mode) -> None:
+    def ask(event: BeforeToolsEvent) -> None:
+        if event.interrupt("approve", reason="all of it?") != "yes":
+            event.cancel = "None of it."
+
+    both = use("look_up", topic="rain") + "\n" + use("note", text="a")
+    on = build(both, "Done.", mode=mode)
+    agent = on.agent(hooks=[ask])
+    result = await agent.invoke_async("Go")
+
+    await agent.invoke_async(answers(result, "no"))
+
+    on.check()
+    assert on.prompt(1).count("None of it.") == 2
+    assert on.parents == [None, 0]
+
+
 async def test_an_interrupted_session_goes_on_in_another_agent(mode: Mode, tmp_path: Path) -> None:
     on = build(use("look_up", topic="rain"), "Done.", mode=mode)
     result = await saved(on, tmp_path, hooks=[approve]).invoke_async("Go")
