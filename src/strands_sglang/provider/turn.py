@@ -144,6 +144,7 @@ class TurnCall:
     def _read(self, pending: PendingTurn, ids: Sequence[int], finish: FinishType) -> ParsedTurn:
         """Read reasoning, content and calls from sampled ids, the stop token left out."""
         chat_tokenizer = pending.conversation.chat_tokenizer
+        trajectory = pending.conversation.trajectory
         text = chat_tokenizer.decode(ids)
         if self.constraint is not None and self.constraint.is_json:
             return _json_turn(text, chat_tokenizer.reasoning_close(pending.request.input_ids))
@@ -155,7 +156,8 @@ class TurnCall:
             tokenizer=self.tokenizer,
             reasoning_open=pending.reasoning_open,
             finish_reason=finish.value,
-            id_prefix=f"call_{len(pending.conversation.trajectory.turns)}",
+            # Unique over providers and resets: a restored history holds the calls of both.
+            id_prefix=f"call_{trajectory.id[:8]}_{len(trajectory.turns)}",
         )
 
     async def _check_takes_images(self) -> None:
