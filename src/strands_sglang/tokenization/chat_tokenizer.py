@@ -23,7 +23,7 @@ from .messages import check_messages, first_left_out
 from .reasoning import ReasoningMarks
 from .stand_in import Message, Tools, shape_of_turn, stand_in_context
 from .suffix import Suffix, SuffixSource
-from .template import ChatTemplate
+from .template import ChatTemplate, plain_arguments
 from .turn import PromptTokens, SampledTurn
 from .turn_ends import find_turn_ends
 from .vocabulary import Vocabulary
@@ -47,19 +47,27 @@ class ChatTokenizer:
         """Take a tokenizer and freeze how its template is rendered.
 
         Args:
-            tokenizer: A transformers tokenizer (fast or slow) or a `tokenizers.Tokenizer`.
-            chat_template: The template to use; None takes the tokenizer's own.
+            tokenizer: A transformers tokenizer (fast or slow) or a `tokenizers.Tokenizer`. What is changed about it
+                later has no effect.
+            chat_template: The template to use, or the name of one of several the tokenizer has; None takes the
+                tokenizer's own.
             enable_thinking: Passed to the template in every rendering; None passes nothing.
-            chat_template_kwargs: Further arguments passed to the template in every rendering.
+            chat_template_kwargs: Further arguments passed to the template in every rendering. A `tokenizers.Tokenizer`
+                does not name its special tokens: `eos_token`, `bos_token` and the like go here.
             control_tokens: What to do with control token literals in content: "escape" encodes them as plain text,
                 "raise" refuses them, "allow" lets them become control tokens.
         """
-        self._vocabulary = Vocabulary(tokenizer)
-        variables = {**self._vocabulary.special_tokens, **(chat_template_kwargs or {})}
+        arguments = {**(chat_template_kwargs or {})}
         if enable_thinking is not None:
-            variables["enable_thinking"] = enable_thinking
+            arguments["enable_thinking"] = enable_thinking
+        self._vocabulary = Vocabulary(tokenizer, special_tokens=arguments)
+        own = getattr(tokenizer, "chat_template", None)
+        if isinstance(own, Mapping) and chat_template in own:
+            chat_template = own[chat_template]
         self._template = ChatTemplate(
-            chat_template or getattr(tokenizer, "chat_template", None), name=self._vocabulary.name, variables=variables
+            chat_template or own,
+            name=self._vocabulary.name,
+            variables={**self._vocabulary.special_tokens, **plain_arguments(arguments)},
         )
         self._guard = Guard(self._vocabulary, control_tokens)
         self._turn_ends = find_turn_ends(self._template, self._vocabulary)
@@ -100,8 +108,17 @@ class ChatTokenizer:
             self._require_all(given["messages"], text, shows)
             return text
 
-        text, disguise = self._guard.rendered({"messages": messages}, tools or (), render)
-        return PromptTokens(ids=disguise.encode(text), guarded=disguise.guarded)
+        try:
+            text, disguise = self._guard.rendered({"messages": messages}, tools or (), render)
+        except ChatTemplateError as error:
+            error.message_index = self._template.first_refused(messages, tools or (), error)
+            raise
+        ids = disguise.encode(text)
+        if len(ids) > 1 and ids[0] == ids[1] == self._vocabulary.bos_id:
+            raise ChatTemplateError(
+                f"the chat template of {self.name} writes the beginning-of-sequence token twice", model=self.name
+            )
+        return PromptTokens(ids=ids, guarded=disguise.guarded)
 
     def bridge(
         self,
@@ -128,7 +145,12 @@ class ChatTokenizer:
         if not known:
             # The template looks at more of the history than the stand-in holds: show it all.
             before = list(context)
-            suffix, disguise = self._suffix(before, turn, new_messages, tools)
+            try:
+                suffix, disguise = self._suffix(before, turn, new_messages, tools)
+            except ChatTemplateError as error:
+                index = self._template.first_refused([*context, turn.message, *new_messages], tools or (), error)
+                error.message_index = index - len(context) - 1 if index is not None and index > len(context) else None
+                raise
 
         def again(trailing: str) -> Suffix:
             return self._suffix(before, turn, new_messages, tools, trailing=trailing)[0]

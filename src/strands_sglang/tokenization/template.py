@@ -7,16 +7,21 @@ Never imports transformers, never changes the messages it is given.
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from strands_sglang.errors import ChatTemplateError, ChatTemplateMissingError
+from strands_sglang.errors import ChatTemplateError, ChatTemplateMissingError, SGLangConfigError
 
 from .forms import Forms
 
+_MOST_TRIED = 100
+# A private-use character of plane 16, by which content is told from template, as JSON escapes it.
+_ESCAPED = re.compile(r"(?<!\\)\\u(db[c-f][0-9a-f])\\u(d[c-f][0-9a-f]{2})")
 _REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
 
 
@@ -52,6 +57,7 @@ class ChatTemplate:
         sources = {"default": source} if isinstance(source, str) else dict(source)
         self.sources = tuple(sources.values())
         self._templates = {key: self._compile(text) for key, text in sources.items()}
+        self._escapes = any("ensure_ascii" in text for text in self.sources)
         self._forms = Forms(self._render, name)
 
     def render(
@@ -83,6 +89,18 @@ class ChatTemplate:
         except ChatTemplateError:
             return None
 
+    def first_refused(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], error: ChatTemplateError
+    ) -> int | None:
+        """Return the index of the message up to which a conversation is refused with the same words, or None."""
+        for end in range(1, min(len(messages), _MOST_TRIED) + 1):
+            try:
+                self.render(messages[:end], tools)
+            except ChatTemplateError as other:
+                if str(other.__cause__) == str(error.__cause__):
+                    return end - 1
+        return None
+
     def _render(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -92,20 +110,19 @@ class ChatTemplate:
     ) -> str:
         template = self._choose(tools)
         try:
-            return str(
-                template.render(
-                    messages=[_with_reasoning_aliases(message) for message in messages],
-                    tools=list(tools) if tools else None,
-                    documents=None,
-                    add_generation_prompt=generation_prompt,
-                    **{"strftime_now": self._now.strftime, **self._variables},
-                )
+            text = template.render(
+                messages=[_with_reasoning_aliases(message) for message in messages],
+                tools=list(tools) if tools else None,
+                documents=None,
+                add_generation_prompt=generation_prompt,
+                **{"strftime_now": self._now.strftime, **self._variables},
             )
         except Exception as error:  # a template is foreign code: whatever it raises is its refusal
             raise ChatTemplateError(
                 f"the chat template of {self.name} cannot render {shape(messages)}: {error} ({type(error).__name__})",
                 model=self.name,
             ) from error
+        return _ESCAPED.sub(_unescaped, text) if self._escapes else str(text)
 
     def _choose(self, tools: Sequence[Mapping[str, Any]] | None) -> Any:
         if tools and "tool_use" in self._templates:
@@ -131,6 +148,25 @@ class ChatTemplate:
             ) from error
 
 
+def plain_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a deep copy of template arguments; they must be plain data."""
+    for name, value in arguments.items():
+        if not _is_plain(value):
+            raise SGLangConfigError(
+                f"the chat template argument {name} is a {type(value).__name__}: templates take text, numbers, "
+                "booleans, None, lists and mappings only"
+            )
+    return copy.deepcopy(dict(arguments))
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float)
+
+
 def shape(messages: Sequence[Mapping[str, Any]]) -> str:
     """Return the shape of a conversation in words, such as "[system, user, assistant with 2 calls, tool, tool]"."""
     return f"[{', '.join(_shape_of(message) for message in messages)}]"
@@ -151,6 +187,11 @@ def _with_reasoning_aliases(message: Mapping[str, Any]) -> dict[str, Any]:
     """Give reasoning under every name that templates read, as transformers does."""
     reasoning = next((message[key] for key in _REASONING_KEYS if message.get(key) is not None), None)
     return dict(message) if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """Return the character that two escapes of JSON stand for."""
+    return str(json.loads(f'"{match[0]}"'))
 
 
 @functools.lru_cache(maxsize=64)

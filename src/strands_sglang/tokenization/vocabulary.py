@@ -49,13 +49,15 @@ class Vocabulary:
         by_id: Control tokens by id.
         special_tokens: The named special tokens a template may print (`bos_token`, `eos_token`, ...).
         eos: The tokenizer's end-of-sequence token, or None.
+        bos_id: Id of its beginning-of-sequence token, or None.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, *, special_tokens: Mapping[str, Any] | None = None) -> None:
         """Take the view.
 
         Args:
             tokenizer: A transformers tokenizer, fast or slow, or a `tokenizers.Tokenizer`.
+            special_tokens: Template arguments, which may name special tokens; they win over the tokenizer's own.
         """
         self.name: str = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
         self.special_tokens = _special_tokens(tokenizer)
@@ -68,7 +70,10 @@ class Vocabulary:
             if token.text.strip().strip("▁")
         }
         self.by_id = {token.id: token for token in self.tokens.values()}
-        self.eos = self.tokens.get(self.special_tokens.get("eos_token", ""))
+        named = {**self.special_tokens, **(special_tokens or {})}
+        self.eos = self.tokens.get(str(named.get("eos_token")))
+        bos = self.tokens.get(str(named.get("bos_token")))
+        self.bos_id = bos.id if bos is not None else None
         self._pattern = re.compile(_alternatives(self.tokens)) if self.tokens else None
         self._first_characters = tuple(sorted({text[0] for text in self.tokens}))
         self._start_is_neutral = self._check_start()
