@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from strands_sglang.errors import UnknownNameError
+from strands_sglang.errors import SGLangConfigError, UnknownNameError
 
 if TYPE_CHECKING:
     from strands_sglang.tool_parsers.base import ToolParser
@@ -45,7 +45,6 @@ FORMATS: dict[str, str] = {
     "inkling": "inkling:InklingToolParser",
     "internlm2": "internlm2:InternLM2ToolParser",
     "iquest": "iquest:IQuestToolParser",
-    "jamba": "tool_calls_list:ToolCallsListParser",
     "k2_horizon": "k2_horizon:K2HorizonToolParser",
     "kimi_k2": "kimi_k2:KimiK2ToolParser",
     "kimi_k3": "kimi_k3:KimiK3ToolParser",
@@ -92,12 +91,12 @@ ALIASES: dict[str, str] = {
     "internlm": "internlm2",
     "interns1": "internlm2",
     "iquest_q1": "iquest",
+    "jamba": "hunyuan_a13b",
     "kimi": "kimi_k2",
     "ling3": "glm",
     "llama3": "llama3_json",
     "llama4_json": "llama3_json",
     "llama4_pythonic": "pythonic",
-    "minimax": "minimax_m2",
     "minimax-m2": "minimax_m2",
     "minimax-m3": "minimax_m3",
     "muse_glimmer": "muse",
@@ -167,7 +166,8 @@ def get_tool_parser(name: str, **kwargs: Any) -> ToolParser:
     """Create a parser by name.
 
     Args:
-        name: A format, an alias, or a registered name.
+        name: A format, an alias, a registered name, or "auto": then `tokenizer` must be given, and may be
+            `chat_template`, and the format is told from them.
         **kwargs: Passed to the parser's constructor.
 
     Returns:
@@ -175,7 +175,20 @@ def get_tool_parser(name: str, **kwargs: Any) -> ToolParser:
 
     Raises:
         UnknownNameError: There is no such parser; the message names the nearest one.
+        SGLangConfigError: The format of "auto" cannot be told; the message lists the candidates.
     """
+    if name == "auto" and name not in _registered:
+        name = _detected(kwargs)
     if name not in TOOL_PARSER_REGISTRY:
         raise UnknownNameError("tool parser", name, TOOL_PARSER_REGISTRY)
     return TOOL_PARSER_REGISTRY[name](**kwargs)
+
+
+def _detected(kwargs: dict[str, Any]) -> str:
+    """Return the format of the tokenizer among `kwargs`, which is taken out."""
+    from strands_sglang.tool_parsers.auto import detect_format  # it makes parsers itself
+
+    tokenizer, template = kwargs.pop("tokenizer", None), kwargs.pop("chat_template", None)
+    if tokenizer is None:
+        raise SGLangConfigError('get_tool_parser("auto") needs tokenizer=, whose chat template tells the format')
+    return detect_format(tokenizer, template)

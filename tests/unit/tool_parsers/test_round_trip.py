@@ -187,7 +187,7 @@ SOURCES = (
         ends=r"</s>|<\|im_end\|>",
     ),
     Source(
-        format="jamba",
+        format="hunyuan_a13b",
         template="ai21labs-Jamba-tiny-dev",
         begins="<|bom|><|assistant|> ",
         ends=r"<\|eom\|>",
