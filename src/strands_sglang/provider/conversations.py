@@ -16,7 +16,7 @@ from typing import Any
 
 from strands_sglang.session import Conversation, HostHistory, fingerprint
 from strands_sglang.tokenization import ChatTokenizer
-from strands_sglang.trajectory import Lineage, Trajectory
+from strands_sglang.trajectory import Lineage, Trajectory, Turn
 
 # What Strands writes in the place of an answer when the invocation is cancelled while the answer arrives.
 _STAND_INS = frozenset([fingerprint({"role": "assistant", "content": [{"text": "Cancelled by user"}]})])
@@ -32,6 +32,7 @@ class Conversations:
         self._of_agents: list[Conversation] = []
         self._aside: list[Conversation] = []
         self._sessions: dict[int, str | None] = {}
+        self._taken: dict[int, Turn | None] = {}
         # Synchronous tools run in threads of their own: agents in them may share the provider at the same time.
         self._lock = threading.Lock()
         self._commit_lock = threading.Lock()
@@ -84,14 +85,16 @@ class Conversations:
     def _taken_over(self, history: HostHistory, session_id: str | None) -> Conversation | None:
         """Return the agent's conversation that a new agent goes on with, if there is one.
 
-        That is one whose newest turn ended a loop and is continued; or any turn of which is, in the same saved session.
-        An agent that is given the history of a loop still running, as a sub-agent in a tool may be, is another one.
+        That is one whose newest turn ended a loop and is continued, by the first agent that does so; or any turn of
+        which is continued in the same saved session. Further agents from one point are others, and so is one that is
+        given the history of a loop still running, as a sub-agent in a tool may be.
         """
         for conversation in reversed(self._of_agents):
-            same_session = session_id is not None and self._sessions[conversation.number] == session_id
-            if (same_session or _is_idle(conversation)) and conversation.is_continued_by(
-                history, newest=not same_session
-            ):
+            number, newest = conversation.number, conversation.last_turn
+            same_session = session_id is not None and self._sessions[number] == session_id
+            free = _is_idle(conversation) and self._taken.get(number) is not newest
+            if (same_session or free) and conversation.is_continued_by(history, newest=not same_session):
+                self._taken[number] = newest
                 return conversation
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from typing import Any
 
 import pytest
@@ -236,6 +237,28 @@ async def test_agents_on_one_list_of_messages_share_one_history(mode: Mode) -> N
     on.check()
     assert on.parents == [None, 0, 1]
     assert on.lineages == "mmm"
+    assert on.shown == ["One.", "Two.", "Three."]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_of_several_agents_that_go_on_from_one_point_only_the_first_takes_over(mode: Mode, at_once: bool) -> None:
+    # Equal answers to one and the same question: nothing but the agent tells the copies apart.
+    on = build("One.", *["Two."] * 3, *["Three."] * 3, mode=mode)
+    first = on.agent()
+    await first.invoke_async("First?")
+    asked: Any = [*first.messages, {"role": "user", "content": [{"text": "Second?"}], "tracking_id": "q"}]
+    copies = [on.agent(messages=copy.deepcopy(asked)) for _ in range(3)]
+
+    for question in (None, "Third?"):
+        if at_once:
+            await asyncio.gather(*(each.invoke_async(question) for each in copies))
+        else:
+            for each in copies:
+                await each.invoke_async(question)
+
+    on.check()
+    assert on.lineages == "m" + "maa" * 2
+    assert on.fates == "k" * 7
     assert on.shown == ["One.", "Two.", "Three."]
 
 

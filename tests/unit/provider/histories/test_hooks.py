@@ -20,6 +20,8 @@ from strands.types.exceptions import EventLoopException
 from strands.vended_plugins.steering import Guide, SteeringHandler
 from strands.vended_plugins.steering import Proceed as GoOn
 
+from strands_sglang.errors import HistoryDivergedError
+
 from .scene import Mode, Scene, build, calm, use
 
 
@@ -221,6 +223,20 @@ async def test_a_hook_that_raises_elsewhere_leaves_an_exact_record(
     on.check()
     assert on.fates == "kk"
     assert on.branches == 1
+
+
+@calm
+async def test_a_retry_is_refused_where_divergence_raises(mode: Mode) -> None:
+    on = build("Bad.", mode=mode, on_divergence="raise")
+
+    def judge(event: AfterModelCallEvent) -> None:
+        event.retry = event.stop_response is not None
+
+    with pytest.raises(HistoryDivergedError, match="ends after 1 messages, 2 were recorded"):
+        await on.agent(hooks=[judge]).invoke_async("Go")
+
+    on.check()
+    assert on.fates == "d"
 
 
 # --- histories that are edited -----------------------------------------------------------------------------
