@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from contextlib import aclosing
 from typing import Any
@@ -241,6 +242,23 @@ async def test_an_answer_cut_by_length_stands_as_it_was_sampled(mode: Mode) -> N
     on.check()
     assert on.parents == [None, 0]
     assert "Half an ans<|im_end|>\n" in on.prompt(1)
+
+
+@pytest.mark.parametrize("finish", ["stop", "length"])
+async def test_a_history_that_ends_with_an_answer_is_answered_again(mode: Mode, finish: Any) -> None:
+    text = sampled("One.", 0, mode)
+    first = Turn(text=text if finish == "stop" else text.removesuffix(END), finish=finish)
+    on = build(first, "And more.", "Two.", mode=mode)
+    agent = on.agent()
+    with contextlib.suppress(MaxTokensReachedException):
+        await agent.invoke_async("First?")
+
+    await agent.invoke_async(None)
+    await agent.invoke_async("Second?")
+
+    on.check()
+    assert on.parents == [None, 0, 1]
+    assert on.fates == "kkk"
 
 
 async def test_a_call_cut_by_length_stands_as_it_was_sampled_and_never_runs(mode: Mode) -> None:
