@@ -2,7 +2,8 @@
 
 Each variant runs in a process of its own against a stub server (another process): prompts of 8,192 ids, replies of
 512 tokens with log-probabilities, a fixed number of workers that each send one request after the other. Reported are
-requests per second and the client process's CPU time per request.
+requests per second and the CPU time per request of the client's process and of the stub's. The variants of one load
+take turns, and the best of the repeats counts, so that other work on the machine touches all of them alike.
 
     python benchmarks/client.py
     python benchmarks/client.py --concurrency 512 --delay 0.05 --released OTHER_ENVIRONMENT/bin/python
@@ -20,7 +21,6 @@ import importlib.metadata
 import json
 import os
 import random
-import resource
 import socket
 import subprocess
 import sys
@@ -124,21 +124,24 @@ async def measure(variant: str, url: str, concurrency: int, seconds: float) -> d
     workers = [asyncio.create_task(worker(number)) for number in range(concurrency)]
     await asyncio.sleep(min(seconds, 2.0))  # connections come up, caches warm
     measuring.set()
-    started, cpu = time.perf_counter(), cpu_seconds()
+    started, cpu, stub_cpu = time.perf_counter(), time.process_time(), await stub_seconds(url)
     await asyncio.sleep(seconds)
-    elapsed, cpu, count = time.perf_counter() - started, cpu_seconds() - cpu, done
+    elapsed, cpu, count = time.perf_counter() - started, time.process_time() - cpu, max(done, 1)
+    stub_cpu = await stub_seconds(url) - stub_cpu
     stop = True
     for task in workers:
         task.cancel()
     await asyncio.gather(*workers, return_exceptions=True)
     await close()
-    return {"rate": count / elapsed, "cpu_ms": cpu / max(count, 1) * 1000, "count": count}
+    return {"rate": count / elapsed, "cpu_ms": cpu / count * 1000, "stub_ms": stub_cpu / count * 1000}
 
 
-def cpu_seconds() -> float:
-    """CPU time of this process."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+async def stub_seconds(url: str) -> float:
+    """CPU time of the stub."""
+    import aiohttp
+
+    async with aiohttp.ClientSession() as session, session.get(url + "/cpu") as response:
+        return float(await response.text())
 
 
 def in_own_process(python: str, variant: str, url: str, concurrency: int, seconds: float) -> dict[str, float]:
@@ -165,7 +168,7 @@ def compare(arguments: argparse.Namespace) -> None:
     """Measure every variant at every load and print a table."""
     versions = {name: importlib.metadata.version(name) for name in ("aiohttp", "httpx", "orjson")}
     print(f"{versions}, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
-    print(f"{'delay':>6} {'conc.':>6}  {'variant':28} {'req/s':>8} {'CPU ms':>7} {'of bare':>8}")
+    print(f"{'delay':>6} {'conc.':>6}  {'variant':28} {'req/s':>8} {'CPU ms':>7} {'stub ms':>8} {'of bare':>8}")
     for delay in arguments.delay:
         port = free_port()
         command = [sys.executable, str(HERE / "stub_server.py"), "--port", str(port), "--delay", str(delay)]
@@ -180,19 +183,21 @@ def compare(arguments: argparse.Namespace) -> None:
 
 
 def row(arguments: argparse.Namespace, url: str, delay: float, concurrency: int) -> None:
-    """Measure every variant at one load; the best of the repeats counts."""
-    bare = 0.0
-    for variant in VARIANTS:
-        released = variant == "released client"
-        if (released and not arguments.released) or variant in arguments.skip:
-            continue
-        python = arguments.released if released else sys.executable
-        runs = [in_own_process(python, variant, url, concurrency, arguments.seconds) for _ in range(arguments.repeats)]
-        best = max(runs, key=lambda run: run["rate"])
-        bare = bare or best["rate"]
+    """Measure every variant at one load."""
+    variants = [name for name in VARIANTS if name not in arguments.skip]
+    if not arguments.released and "released client" in variants:
+        variants.remove("released client")
+    best: dict[str, dict[str, float]] = {}
+    for _ in range(arguments.repeats):
+        for variant in variants:
+            python = arguments.released if variant == "released client" else sys.executable
+            run = in_own_process(python, variant, url, concurrency, arguments.seconds)
+            best[variant] = max(run, best.get(variant, run), key=lambda one: one["rate"])
+    bare = best.get("bare aiohttp", {"rate": float("nan")})["rate"]
+    for variant, run in best.items():
         print(
-            f"{delay:6.3f} {concurrency:6d}  {variant:28} {best['rate']:8.1f} {best['cpu_ms']:7.2f} "
-            f"{best['rate'] / bare:8.2f}",
+            f"{delay:6.3f} {concurrency:6d}  {variant:28} {run['rate']:8.1f} {run['cpu_ms']:7.2f} "
+            f"{run['stub_ms']:8.2f} {run['rate'] / bare:8.2f}",
             flush=True,
         )
 
@@ -202,7 +207,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--concurrency", type=int, nargs="+", default=[64, 512, 1024])
     parser.add_argument("--delay", type=float, nargs="+", default=[0.05, 0.5])
-    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--skip", nargs="*", default=[], help="variants to leave out")
     parser.add_argument("--released", help="interpreter of an environment with the released strands-sglang")

@@ -1,6 +1,7 @@
-"""A stub of `/generate`: it decodes each request, waits, and encodes a reply, as any server must, and does no more.
+"""A stub of `/generate`: it decodes each request, waits, and encodes a reply in SGLang's shape, and does no more.
 
-The reply has `--tokens` output ids with log-probabilities in SGLang's shape, and counts the prompt ids it read.
+The reply has `--tokens` output ids with log-probabilities, and counts the prompt ids it read. `GET /cpu` tells the CPU
+seconds that the stub has used, so that a benchmark can say whose time it measured.
 
     python benchmarks/stub_server.py --port 18080 --delay 0.05
 """
@@ -10,9 +11,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import time
 from typing import Any
 
 import orjson
+from aiohttp import web
 
 
 def reply_of(rid: str, prompt_tokens: int, output_tokens: int) -> dict[str, Any]:
@@ -36,61 +39,34 @@ def reply_of(rid: str, prompt_tokens: int, output_tokens: int) -> dict[str, Any]
     return {"text": text, "output_ids": ids, "meta_info": meta}
 
 
-class Stub(asyncio.Protocol):
-    """One connection: reads requests one after the other, answers each after the delay."""
+def application(delay: float, output_tokens: int) -> web.Application:
+    """Return the stub."""
+    reply = reply_of("", 0, output_tokens)
 
-    def __init__(self, reply: dict[str, Any], delay: float) -> None:
-        """Keep the prepared reply."""
-        self.reply, self.delay = reply, delay
-        self.parts: list[bytes] = []
-        self.waiting = 0  # bytes of the body that are still to come
-        self.head = b""
-        self.transport: asyncio.Transport | None = None
+    async def generate(request: web.Request) -> web.Response:
+        asked = orjson.loads(await request.read())
+        await asyncio.sleep(delay)
+        meta = {**reply["meta_info"], "id": asked.get("rid", ""), "prompt_tokens": len(asked["input_ids"])}
+        return web.Response(body=orjson.dumps({**reply, "meta_info": meta}), content_type="application/json")
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+    async def abort(request: web.Request) -> web.Response:
+        return web.Response()
 
-    def data_received(self, data: bytes) -> None:
-        """Count the bytes of the body; answer when all are here."""
-        if not self.waiting:
-            self.head += data
-            head, separator, body = self.head.partition(b"\r\n\r\n")
-            if not separator:
-                return
-            self.head = b""
-            length = next(
-                int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")
-            )
-            self.parts, self.waiting = [body], length - len(body)
-        else:
-            self.parts.append(data)
-            self.waiting -= len(data)
-        if not self.waiting:
-            request = orjson.loads(b"".join(self.parts))
-            asyncio.get_running_loop().call_later(self.delay, self.answer, request)
+    async def cpu(request: web.Request) -> web.Response:
+        return web.Response(text=str(time.process_time()))
 
-    def answer(self, request: dict[str, Any]) -> None:
-        """Write the reply, unless the client has gone."""
-        if self.transport is None or self.transport.is_closing():
-            return
-        if "input_ids" not in request:  # an abort
-            self.transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
-            return
-        meta = {**self.reply["meta_info"], "id": request.get("rid", ""), "prompt_tokens": len(request["input_ids"])}
-        body = orjson.dumps({**self.reply, "meta_info": meta})
-        head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        self.transport.write(head.encode() + body)
+    app = web.Application(client_max_size=1 << 26)
+    app.add_routes([web.post("/generate", generate), web.post("/abort_request", abort), web.get("/cpu", cpu)])
+    return app
 
 
 async def serve(port: int, delay: float, output_tokens: int) -> None:
     """Serve until the process is ended."""
-    reply = reply_of("", 0, output_tokens)
-    server = await asyncio.get_running_loop().create_server(lambda: Stub(reply, delay), "127.0.0.1", port, backlog=4096)
-    async with server:
-        print("ready", flush=True)
-        await server.serve_forever()
+    runner = web.AppRunner(application(delay, output_tokens), access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port, backlog=4096).start()
+    print("ready", flush=True)
+    await asyncio.Event().wait()
 
 
 def main() -> None:

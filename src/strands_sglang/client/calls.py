@@ -134,6 +134,7 @@ class _Call:
         self.resumptions = 0
         self.fruitless_aborts = 0
         self.aborted_by_caller = False
+        self.is_final = False  # no further attempt, whatever the policy says
         self.server: Server | None = None
 
     async def run(self) -> GenerateReply:
@@ -201,7 +202,11 @@ class _Call:
             return await self.follow(StreamAssembly(request, rid=rid, url=url), read_parts(response, url))
 
     async def follow(self, assembly: StreamAssembly, parts: AsyncIterator[bytes]) -> GenerateReply:
-        """Read a stream to its end; what a broken one brought is kept, since its receiver has seen it."""
+        """Read a stream to its end; what a broken one brought is kept, since its receiver has seen it.
+
+        A stream that broke after the generation had ended cannot be carried on, nor begun again under the eyes of its
+        receiver.
+        """
         events = EventReader()
         try:
             async for part in parts:
@@ -214,6 +219,7 @@ class _Call:
             partial = assembly.partial()
             if partial is not None:
                 self.partial = self.joined(partial)
+                self.is_final = assembly.was_finished
             raise
 
     def no_answer(self, server: Server, rid: str, error: SGLangConnectionError) -> None:
@@ -233,7 +239,7 @@ class _Call:
             remaining=self.remaining(),
             chance=random.random(),
         )
-        if delay is None:
+        if delay is None or self.is_final:
             raise self.final(error)
         if isinstance(error, SGLangConnectionError) and self.calls.servers.another_than(server):
             delay = 0.0

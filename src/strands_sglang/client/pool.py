@@ -69,6 +69,7 @@ class Pool:
         """Open nothing yet."""
         self._options = options
         self._timeout = {"connect": options.connect_timeout, "read": None, "write": None, "pool": None}
+        self._direct_timeout = aiohttp.ClientTimeout(sock_connect=options.connect_timeout)
         self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopConnections]
         self._by_loop = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -80,11 +81,41 @@ class Pool:
             SGLangConnectionError: No answer, or only a part of one.
             SGLangTimeoutError: The connection did not come up in time.
         """
+        if self._options.transport is None:
+            return await self._send_directly(method, url, headers, body)
         response = await self._request(method, url, headers, body)
         try:
             return Answer(response.status_code, response.headers, await read_whole(response, url))
         finally:
             await response.aclose()
+
+    async def _send_directly(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
+        """Send on the session below the transport.
+
+        This is the path of every generation that is not streamed. The request and response objects of httpx would
+        cost it as much time as all the rest that this client does.
+        """
+        transport, proxy = self._connections(url)
+        session = transport.get_client()
+        content, headers = _content(body, headers)
+        try:
+            response = await session.request(
+                method,
+                url,
+                data=content,
+                headers=headers,
+                timeout=self._direct_timeout,
+                allow_redirects=False,
+                proxy=proxy,
+            )
+        except _TRANSPORT_ERRORS as error:
+            raise _connection_error(error, url) from error
+        try:
+            return Answer(response.status, response.headers, await response.read())
+        except _TRANSPORT_ERRORS as error:
+            raise _incomplete(error, url) from error
+        finally:
+            response.release()
 
     @contextlib.asynccontextmanager
     async def open(
@@ -99,8 +130,8 @@ class Pool:
 
     async def _request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> httpx.Response:
         content: bytes | AsyncIterator[bytes] | None = body
-        if body is not None and len(body) > _IN_ONE_PIECE and self._options.transport is None:
-            content, headers = _pieces(body), {**headers, "content-length": str(len(body))}
+        if self._options.transport is None:
+            content, headers = _content(body, headers)
         request = httpx.Request(
             method, _parsed(url), headers=headers, content=content, extensions={"timeout": self._timeout}
         )
@@ -123,8 +154,10 @@ class Pool:
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(opened.aclose(), loop))
 
     def _transport(self, url: str) -> httpx.AsyncBaseTransport:
-        if self._options.transport is not None:
-            return self._options.transport
+        return self._options.transport or self._connections(url)[0]
+
+    def _connections(self, url: str) -> tuple[AiohttpTransport, str | None]:
+        """Return the running loop's transport for a URL, and the proxy that it goes through."""
         loop = asyncio.get_running_loop()
         opened = self._by_loop.get(loop)
         if opened is None:
@@ -132,7 +165,7 @@ class Pool:
                 for dead in [known for known in self._by_loop if known.is_closed()]:
                     del self._by_loop[dead]
                 opened = self._by_loop[loop] = _LoopConnections(self._options)
-        return opened.transport(url)
+        return opened.of(url)
 
 
 class _LoopConnections:
@@ -141,19 +174,19 @@ class _LoopConnections:
     def __init__(self, options: PoolOptions) -> None:
         self._options = options
         self._transports: dict[str | None, AiohttpTransport] = {}
-        self._by_url: dict[str, AiohttpTransport] = {}
+        self._by_url: dict[str, tuple[AiohttpTransport, str | None]] = {}
         self._guard = _until_shutdown(self._transports)
         # The first step of the generator registers it with the running loop. It does not suspend.
         with contextlib.suppress(StopIteration):
             self._guard.asend(None).send(None)
 
-    def transport(self, url: str) -> AiohttpTransport:
+    def of(self, url: str) -> tuple[AiohttpTransport, str | None]:
         known = self._by_url.get(url)
         if known is None:
             proxy = environment_proxy(url)
             if proxy not in self._transports:
                 self._transports[proxy] = _new_transport(self._options, proxy)
-            known = self._by_url[url] = self._transports[proxy]
+            known = self._by_url[url] = self._transports[proxy], proxy
         return known
 
     async def aclose(self) -> None:
@@ -174,16 +207,14 @@ async def _until_shutdown(transports: dict[str | None, AiohttpTransport]) -> Asy
 
 
 def _new_transport(options: PoolOptions, proxy: str | None) -> AiohttpTransport:
-    def session() -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
-            limit=options.max_connections,
-            keepalive_timeout=KEEPALIVE_SECONDS,
-            ttl_dns_cache=_DNS_CACHE_SECONDS,
-            ssl=options.verify,
-        )
-        # A router's cookies would tie every conversation to one worker.
-        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False)
-
+    connector = aiohttp.TCPConnector(
+        limit=options.max_connections,
+        keepalive_timeout=KEEPALIVE_SECONDS,
+        ttl_dns_cache=_DNS_CACHE_SECONDS,
+        ssl=options.verify,
+    )
+    # A router's cookies would tie every conversation to one worker.
+    session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
     # The session brings its own TLS settings; the transport would otherwise read the certificate store for nothing.
     return AiohttpTransport(client=session, verify=False, trust_env=False, proxy=httpx.Proxy(proxy) if proxy else None)
 
@@ -211,6 +242,15 @@ def is_loopback(host: str) -> bool:
 
 # httpx-aiohttp translates most of aiohttp's errors, not all; the operating system's pass as they are.
 _TRANSPORT_ERRORS = (httpx.TransportError, aiohttp.ClientError, OSError)
+
+
+def _content(
+    body: bytes | None, headers: Mapping[str, str]
+) -> tuple[bytes | AsyncIterator[bytes] | None, Mapping[str, str]]:
+    """Return a body as it is handed over, and the headers that then say its length."""
+    if body is None or len(body) <= _IN_ONE_PIECE:
+        return body, headers
+    return _pieces(body), {**headers, "content-length": str(len(body))}
 
 
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:

@@ -109,6 +109,12 @@ class StreamAssembly:
             self._fail("it ended without any event", b"")
         return GenerateReply.from_body(self.body, self._request, rid=self._rid, url=self._url)
 
+    @property
+    def was_finished(self) -> bool:
+        """Whether the generation had come to its own end: there is nothing to carry on then."""
+        reason = self.body["meta_info"].get("finish_reason") if self.body is not None else None
+        return isinstance(reason, dict) and reason.get("type") != FinishType.ABORT
+
     def partial(self) -> GenerateReply | None:
         """Return what a broken stream brought, as an aborted reply, or None when that is nothing."""
         if not self._ids or self.body is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ from strands_sglang.errors import (
     SGLangContextLengthError,
     SGLangDecodingError,
     SGLangGenerationError,
+    SGLangIncompleteAnswerError,
     SGLangServerError,
     SGLangThrottledError,
     SGLangTimeoutError,
@@ -27,7 +29,7 @@ from strands_sglang.errors import (
 from strands_sglang.retry import RetryPolicy
 from strands_sglang.wire import FinishType, GenerateReply, PromptIds, WeightSpan
 
-from .bodies import PROMPT, asked
+from .bodies import PROMPT, asked, reply_body
 
 QUICK = RetryPolicy(base_delay=0.0)
 ANSWER = Turn(ids=[7, 8, 9], finish="length")
@@ -427,6 +429,20 @@ async def test_a_stream_that_breaks_is_carried_on_from_what_was_shown() -> None:
     assert reply.output_ids == [token for delta in deltas for token in delta.output_ids]
     assert [*PROMPT, 7, 8] == engine.prompts[1]
     assert (reply.retries, reply.resumptions) == (1, 0)
+
+
+async def test_a_finished_generation_whose_stream_broke_is_neither_carried_on_nor_repeated() -> None:
+    sent: list[httpx.Request] = []
+    last = json.dumps(reply_body([7, 8, 9]))
+
+    def without_done(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, text=f"data: {last}\n\n")
+
+    client = SGLangClient("http://a", transport=httpx.MockTransport(without_done), retry=QUICK)
+    with pytest.raises(SGLangIncompleteAnswerError, match=r"without \[DONE\] after 3 tokens"):
+        await client.send(BUDGET, on_delta=lambda delta: None)
+    assert len(sent) == 1
 
 
 async def test_an_abort_in_a_stream_is_carried_on() -> None:
