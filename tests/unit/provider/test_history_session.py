@@ -14,7 +14,7 @@ from strands_sglang.tokenization import ChatTokenizer
 from strands_sglang.trajectory import Lineage, Trajectory, Turn
 from strands_sglang.wire import FinishReason, FinishType, GenerateReply
 
-from .histories.scene import END, tokenizer
+from .histories.oracle import END, tokenizer
 
 Message = dict[str, Any]
 

@@ -14,7 +14,8 @@ from strands.types.exceptions import MaxTokensReachedException
 
 from strands_sglang.engine import Turn
 
-from .scene import END, Mode, build, calm, sampled, use
+from .oracle import END
+from .scene import Mode, build, calm, sampled, use
 
 SLOW = Turn(text="too late" + END, delay=30)
 
