@@ -81,7 +81,9 @@ class PythonicToolParser(FormatParser):
             return Block(attempts, min(source.skip_space(end) + len(closer), source.end))
         if not _LINE_END.match(source.text, end) and not source.at(_END, end):
             reason = f"{source.excerpt(end)} stands behind the list of calls, where nothing more may"
-            attempts[-1] = attempts[-1]._replace(status=ToolParseStatus.MALFORMED, reason=reason)
+            line = source.find("\n", end)
+            end = line if line >= 0 else source.end
+            attempts[-1] = attempts[-1]._replace(end=end, status=ToolParseStatus.MALFORMED, reason=reason)
         return Block(attempts, end)
 
 

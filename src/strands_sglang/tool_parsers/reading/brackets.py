@@ -19,7 +19,7 @@ class Brackets:
     """The opening and closing delimiter of a call.
 
     Attributes:
-        opener: The opening delimiter; "" where calls cannot be told to begin inside a broken one.
+        opener: The opening delimiter.
         closer: The closing delimiter.
         outer: The delimiter that ends the group the call stands in, or "".
     """
@@ -54,16 +54,11 @@ class Brackets:
 
         Without a matching closer it is unclosed, and runs to the end of its group or of the text.
         """
-        depth, end = 1, max(place, start + len(self.opener))
-        while depth:
-            at, which = source.find_first((self.opener, self.closer), end)
-            if at < 0:
-                outer = source.find(self.outer, place) if self.outer else -1
-                reason = f"the call was never closed: {self.closer} is missing; and {reason}"
-                status, end = ToolParseStatus.UNCLOSED, outer if outer >= 0 else source.end
-                break
-            depth += 1 if which == self.opener else -1
-            end = at + len(which)
+        end = source.find_closer((self.opener,), (self.closer,), max(place, start + len(self.opener)))
+        if end < 0:
+            outer = source.find(self.outer, place) if self.outer else -1
+            reason = f"the call was never closed: {self.closer} is missing; and {reason}"
+            status, end = ToolParseStatus.UNCLOSED, outer if outer >= 0 else source.end
         return Attempt(start=start, end=end, status=status, name=name, reason=reason)
 
 

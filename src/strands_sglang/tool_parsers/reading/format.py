@@ -160,13 +160,12 @@ class BracketedParser(FormatParser):
         return source.find(self.opener, start)
 
     def read_call(self, source: Source, start: int) -> Block:
-        """Read one block; an opener straight after the opener begins the next one."""
+        """Read one block; openers straight after the opener are one attempt, the last of them begins the next."""
         body = source.skip_space(start + len(self.opener))
-        if source.at(self.opener, body):
-            reason = f"{self.opener} is followed by another {self.opener} instead of a call"
-            attempt = Attempt(start=start, end=body, status=ToolParseStatus.MALFORMED, reason=reason)
-        elif body == source.end:
+        if body == source.end:
             attempt = unclosed(start, source.end, self.closer)
+        elif source.at(self.opener, body):
+            attempt = repeated(source, start, self.opener)
         else:
             attempt = self.read_body(source, start, body)
         return Block((attempt,), attempt.end)
@@ -216,7 +215,10 @@ class GroupedParser(FormatParser):
             attempt = attempt._replace(status=ToolParseStatus.MALFORMED, reason=reason)
             return Block((attempt,), attempt.end)
         attempts: list[Attempt] = []
-        place = start + len(self.group_opener)
+        place = source.skip_space(start + len(self.group_opener))
+        if place < source.end and source.at(self.group_opener, place):
+            attempt = repeated(source, start, self.group_opener)
+            return Block((attempt,), attempt.end)
         while True:
             place = source.skip_space(place)
             if source.at(self.group_closer, place) or place == source.end or source.at(self.group_opener, place):
@@ -254,6 +256,12 @@ class GroupedParser(FormatParser):
     @abstractmethod
     def read_one(self, source: Source, start: int) -> Attempt:
         """Read the call whose opener begins at `start`."""
+
+
+def repeated(source: Source, start: int, opener: str) -> Attempt:
+    """Return the attempt that openers in a row are, up to the last of them, which begins the next attempt."""
+    reason = f"{opener} is followed by another {opener} instead of a call"
+    return Attempt(start, source.last_of_run(opener, start), ToolParseStatus.MALFORMED, reason=reason)
 
 
 def charge_last(attempts: list[Attempt], reason: str, *, behind: bool) -> None:

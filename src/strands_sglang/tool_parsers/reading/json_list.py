@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from strands_sglang.tool_parsers.reading.brackets import Brackets
-from strands_sglang.tool_parsers.reading.format import FormatParser, charge_last, guessed_name
+from strands_sglang.tool_parsers.reading.format import FormatParser, charge_last, guessed_name, repeated
 from strands_sglang.tool_parsers.reading.json_call import CallOutcome, JSONShape, read_object
 from strands_sglang.tool_parsers.reading.source import Source
 from strands_sglang.tool_parsers.reading.strict_json import JSONRead
@@ -48,7 +48,8 @@ class JSONListParser(FormatParser):
         """Read one list behind this opener."""
         place = source.skip_space(start + len(opener))
         if source.at(opener, place):
-            return _doubled(source, start, place, opener)
+            attempt = repeated(source, start, opener)
+            return Block((attempt,), attempt.end)
         return read_list(source, start, place, self.element, opener=opener, closer=self.closer)
 
     def element(self, read: JSONRead) -> CallOutcome:
@@ -63,7 +64,8 @@ class UnclosedJSONParser(JSONListParser):
         """Read one call behind this opener."""
         place = source.skip_space(start + len(opener))
         if source.at(opener, place):
-            return _doubled(source, start, place, opener)
+            attempt = repeated(source, start, opener)
+            return Block((attempt,), attempt.end)
         if place == source.end:
             return Block((Attempt(start, place, ToolParseStatus.UNCLOSED, reason="the call is missing"),), place)
         read = source.json.read(place)
@@ -87,11 +89,6 @@ def end_unclosed(source: Source, start: int, end: int, outcome: CallOutcome) -> 
 def attempt_of(start: int, end: int, outcome: CallOutcome) -> Attempt:
     """Return the attempt `[start, end)` with this outcome."""
     return Attempt(start, end, outcome.status, outcome.name, outcome.input, outcome.reason, outcome.native_id)
-
-
-def _doubled(source: Source, start: int, place: int, opener: str) -> Block:
-    reason = f"{opener} is followed by another {opener} instead of a call"
-    return Block((Attempt(start, place, ToolParseStatus.MALFORMED, reason=reason),), place)
 
 
 class _ListReader:

@@ -160,13 +160,7 @@ class MessagesParser(FormatParser):
 
         Messages that begin within it are counted: nothing tells whether those stand inside a broken string.
         """
-        depth = 1
-        while depth:
-            at, which = source.find_first((*self.end_marks, self.start_mark), place)
-            if at < 0:
-                if source.finish_reason == "length":
-                    status, reason = ToolParseStatus.UNCLOSED, f"the call was never closed; and {reason}"
-                return Attempt(message.start, source.end, status, name, reason=reason)
-            depth += 1 if which == self.start_mark else -1
-            place = at + len(which)
-        return Attempt(message.start, place, status, name, reason=reason)
+        end = source.find_closer((self.start_mark,), self.end_marks, place)
+        if end < 0 and source.finish_reason == "length":
+            status, reason = ToolParseStatus.UNCLOSED, f"the call was never closed; and {reason}"
+        return Attempt(message.start, end if end >= 0 else source.end, status, name, reason=reason)

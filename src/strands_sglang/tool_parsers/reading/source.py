@@ -31,6 +31,7 @@ class Source:
         self._marks = placement.marks
         self._offsets = placement.offsets
         self._found: dict[str, tuple[int, int]] = {}
+        self._nesting: dict[tuple[str, ...], _Nesting] = {}
 
     @cached_property
     def json(self) -> JSONReader:
@@ -73,6 +74,27 @@ class Source:
                 best, which = at, delimiter
         return best, which
 
+    def find_closer(self, openers: tuple[str, ...], closers: tuple[str, ...], place: int) -> int:
+        """Return the place behind the closer that matches an opener before `place`, or -1.
+
+        Openers from `place` on are counted, so that theirs are passed over. The marks of the whole text are looked up
+        once, so that a turn with many calls that break stays linear.
+        """
+        if openers + closers not in self._nesting:
+            self._nesting[openers + closers] = _Nesting(self, openers, closers)
+        return self._nesting[openers + closers].closer_behind(place)
+
+    def all(self, delimiter: str) -> list[int]:
+        """Return everywhere `delimiter` begins."""
+        if delimiter in self._marks:
+            return [at for at in self._marks[delimiter] if at < self.end]
+        places: list[int] = []
+        at = self.text.find(delimiter)
+        while at >= 0:
+            places.append(at)
+            at = self.text.find(delimiter, at + len(delimiter))
+        return places
+
     def at(self, delimiter: str, place: int) -> bool:
         """Whether `delimiter` begins at `place`; a token whose text was cut off the end counts there."""
         marks = self._marks.get(delimiter)
@@ -83,8 +105,19 @@ class Source:
 
     def skip_space(self, place: int) -> int:
         """Return the first place at or after `place` that is not JSON space."""
+        if place < self.end and self.text[place] not in " \t\n\r":
+            return place
         match = _SPACE.match(self.text, place)
         return match.end() if match else place
+
+    def last_of_run(self, delimiter: str, place: int) -> int:
+        """Return where the last of the delimiters begins that stand from `place` on with only space between them."""
+        last = place
+        while True:
+            following = self.skip_space(last + len(delimiter))
+            if not self.at(delimiter, following):
+                return last
+            last = following
 
     def excerpt(self, place: int, length: int = 30) -> str:
         """Return the beginning of what stands at `place`, quoted for a message."""
@@ -97,3 +130,28 @@ class Source:
         first = bisect_right(self._offsets, start) - 1
         last = bisect_left(self._offsets, end)
         return (first, min(last, len(self._offsets) - 1))
+
+
+class _Nesting:
+    """The openers and closers of a text, and how deep it is at each."""
+
+    def __init__(self, source: Source, openers: tuple[str, ...], closers: tuple[str, ...]) -> None:
+        marks = [(at, at + len(mark), 1) for mark in openers for at in source.all(mark)]
+        marks += [(at, at + len(mark), -1) for mark in closers for at in source.all(mark)]
+        marks.sort()
+        self._places = [at for at, _, _ in marks]
+        self._ends = [end for _, end, _ in marks]
+        self._depths = [0]
+        self._falls_to: dict[int, list[int]] = {}
+        for index, (_, _, step) in enumerate(marks):
+            depth = self._depths[-1] + step
+            self._depths.append(depth)
+            if step < 0:
+                self._falls_to.setdefault(depth, []).append(index)
+
+    def closer_behind(self, place: int) -> int:
+        """Return the place behind the first closer from `place` on that no opener from there on asks for, or -1."""
+        first = bisect_left(self._places, place)
+        falls = self._falls_to.get(self._depths[first] - 1, [])
+        index = bisect_left(falls, first)
+        return self._ends[falls[index]] if index < len(falls) else -1

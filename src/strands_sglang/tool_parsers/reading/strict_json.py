@@ -33,6 +33,10 @@ class JSONRead:
     reason: str = ""
 
 
+_BEGINNINGS = frozenset('{["-0123456789tfnNI')
+_NO_VALUE = JSONRead(None, -1, ToolParseStatus.INVALID_JSON, "not valid JSON: no value begins here")
+
+
 class _Document(str):
     """The text, for the decoder alone.
 
@@ -62,6 +66,8 @@ class JSONReader:
 
     def read(self, start: int) -> JSONRead:
         """Read the value that begins at `start`, with no space before it."""
+        if self._text[start : start + 1] not in _BEGINNINGS:
+            return _NO_VALUE
         self._faults.clear()
         try:
             value, end = self._decoder.raw_decode(self._text, start)

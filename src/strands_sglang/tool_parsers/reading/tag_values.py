@@ -171,14 +171,23 @@ class Parameters:
 
 def _value_end(source: Source, grammar: ValueGrammar, header: Header) -> int | Wrong:
     closer = header.closer or grammar.value_closer
-    first = end = source.find(closer, header.value)
+    first = source.find(closer, header.value)
     limit = source.find(grammar.bound, header.value) if grammar.bound and source.by_id(grammar.bound) else -1
-    if not source.by_id(closer):
-        while end >= 0 and not _may_follow(source, grammar, source.skip_space(end + len(closer))):
-            end = source.find(closer, end + len(closer))
+    if source.by_id(closer):
+        end = first
+    else:
+        end = source.find_by(f"{closer} that ends", header.value, lambda at: _next_end(source, grammar, closer, at))
     if end < 0 or 0 <= limit < end:
         return Wrong(f"the parameter {header.key!r} is not closed by {closer}")
     return end if source.by_id(closer) else _certain(source, grammar, header, first, end)
+
+
+def _next_end(source: Source, grammar: ValueGrammar, closer: str, place: int) -> int:
+    """Return where the next closing tag stands that something follows which only follows a value, or -1."""
+    end = source.find(closer, place)
+    while end >= 0 and not _may_follow(source, grammar, closer, source.skip_space(end + len(closer))):
+        end = source.find(closer, end + len(closer))
+    return end
 
 
 def _certain(source: Source, grammar: ValueGrammar, header: Header, first: int, end: int) -> int | Wrong:
@@ -196,8 +205,8 @@ def _certain(source: Source, grammar: ValueGrammar, header: Header, first: int, 
     return end
 
 
-def _may_follow(source: Source, grammar: ValueGrammar, place: int) -> bool:
+def _may_follow(source: Source, grammar: ValueGrammar, closer: str, place: int) -> bool:
     """Whether what stands at `place` can only follow a value, so that the closing tag before it is one."""
-    if grammar.surely_ends(source, place) or source.at(grammar.value_closer, place):
+    if grammar.surely_ends(source, place) or source.at(closer, place):
         return True
     return isinstance(grammar.header(source, place), Header)

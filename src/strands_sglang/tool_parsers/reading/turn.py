@@ -134,11 +134,13 @@ class TurnParts:
     def add_block(self, block: Block, start: int, *, in_reasoning: bool = False) -> int:
         """Add a block that begins at `start`, what lies between its attempts as framing; returns its end."""
         for attempt in block.attempts:
-            self.add(PieceKind.FRAMING, start, attempt.start)
-            self.add(PieceKind.CALL, attempt.start, attempt.end)
-            self.attempts.append(_in_reasoning(attempt) if in_reasoning else attempt)
+            if attempt.start > start:
+                self.pieces.append(Piece(PieceKind.FRAMING, start, attempt.start))
             start = attempt.end
-        self.add(PieceKind.FRAMING, start, block.end)
+            self.pieces.append(Piece(PieceKind.CALL, attempt.start, start))
+            self.attempts.append(_in_reasoning(attempt) if in_reasoning else attempt)
+        if block.end > start:
+            self.pieces.append(Piece(PieceKind.FRAMING, start, block.end))
         return block.end
 
     def clear(self) -> None:
@@ -193,9 +195,11 @@ class _Walk:
         self.parts = TurnParts(source)
         self.reasoned = False
         self.behind_call = False
-        self.opens = tuple(marks.open for marks in layout.reasoning)
-        self.closes = tuple(marks.close for marks in layout.reasoning)
-        self.frames = tuple(frame.mark for frame in layout.frames)
+        self.opens = {marks.open: marks for marks in layout.reasoning}
+        self.closes = {marks.close: marks for marks in layout.reasoning}
+        self.frames = {frame.mark: frame for frame in layout.frames}
+        # Where the next mark is that is no call opener, and which; found again only once it is passed.
+        self.mark_at, self.mark = -1, ""
 
     def run(self, reasoning_open: bool) -> None:
         """Walk the whole text."""
@@ -204,36 +208,46 @@ class _Walk:
             place = self._step(place)
 
     def _step(self, place: int) -> int:
+        """Take what stands from `place` up to and with the next mark or block; returns where that ends."""
         source, layout = self.source, self.layout
-        call = layout.find_call(source, place)
-        opens, open_mark = source.find_first(self.opens, place)
-        closes, close_mark = (-1, "") if self.reasoned else source.find_first(self.closes, place)
-        frames, frame_mark = source.find_first(self.frames, place)
-        first = min((at for at in (call, opens, closes, frames) if at >= 0), default=source.end)
-        if first == closes:
+        if self.mark_at < place:
+            self._find_mark(place)
+        first = call = layout.find_call(source, place)
+        if call < 0 or self.mark_at < call:
+            first, call = self.mark_at, -1
+        if call < 0 and self.mark in self.closes and not self.reasoned:
             # What stood before it was reasoning all along.
             self.parts.clear()
-            return self._reasoning(0, closes, close_mark)
-        if self.behind_call and first in (call, source.end) and not source.text[place:first].strip("\n"):
+            return self._reasoning(0, first, self.mark)
+        if self.behind_call and (call >= 0 or first == source.end) and not source.text[place:first].strip("\n"):
             # Line breaks alone between two calls, or between a call and the end.
             self.parts.add(PieceKind.FRAMING, place, first)
             place = first
-        self.behind_call = first == call
-        if first == call:
-            self._content(place, call, layout.before_call)
+        self.behind_call = call >= 0
+        if call >= 0:
+            if call > place:
+                self._content(place, call, layout.before_call)
             return self.parts.add_block(layout.read_call(source, call), call)
-        if first == opens:
-            marks = layout.reasoning[self.opens.index(open_mark)]
-            after = first + len(open_mark)
-            inside = shared_start(source.text, after, marks.after_open)
-            self._content(place, first, marks.before_open)
-            self.parts.add(PieceKind.FRAMING, first, inside)
-            return self._reasoning(inside, source.find(marks.close, after), marks.close)
-        if first == frames:
-            frame = layout.frames[self.frames.index(frame_mark)]
-            self._content(place, first, frame.before)
-            after = shared_start(source.text, first + len(frame_mark), frame.after)
-            self.parts.add(PieceKind.FRAMING, first, after)
+        return self._at_mark(place, first)
+
+    def _find_mark(self, place: int) -> None:
+        marks = [*self.opens, *self.frames] if self.reasoned else [*self.opens, *self.frames, *self.closes]
+        at, self.mark = self.source.find_first(marks, place)
+        self.mark_at = at if at >= 0 else self.source.end
+
+    def _at_mark(self, place: int, at: int) -> int:
+        """Take the content from `place` up to the mark at `at`, or the end, and what the mark begins."""
+        source = self.source
+        after = at + len(self.mark)
+        if opened := self.opens.get(self.mark):
+            inside = shared_start(source.text, after, opened.after_open)
+            self._content(place, at, opened.before_open)
+            self.parts.add(PieceKind.FRAMING, at, inside)
+            return self._reasoning(inside, source.find(opened.close, after), opened.close)
+        if frame := self.frames.get(self.mark):
+            self._content(place, at, frame.before)
+            after = shared_start(source.text, after, frame.after)
+            self.parts.add(PieceKind.FRAMING, at, after)
             return after
         self.parts.add(PieceKind.CONTENT, place, source.end)
         return source.end
@@ -247,10 +261,11 @@ class _Walk:
     def _reasoning(self, inside: int, closes: int, close_mark: str) -> int:
         """Take the reasoning whose text begins at `inside` and closes at `closes`; returns where it ends."""
         self.reasoned = True
+        self.mark_at = -1
         if closes < 0:
             return self._open_reasoning(inside)
         text = self.source.text
-        marks = self.layout.reasoning[self.closes.index(close_mark)]
+        marks = self.closes[close_mark]
         ends = max(inside, shared_end(text, closes, marks.before_close))
         after = shared_start(text, closes + len(close_mark), marks.after_close)
         self.parts.add(PieceKind.REASONING, inside, ends)
