@@ -125,13 +125,13 @@ async def test_one_agent_invoked_twice_at_once_sends_what_it_holds(mode: Mode) -
 async def test_an_agent_as_a_tool_begins_anew_with_each_call(mode: Mode, own: bool) -> None:
     ask = use("expert", input="Why?")
     texts = {
-        "main": [ask, use("expert", input="How?"), ask, "Done."],
-        "expert": ["Because.", "So.", "Because, really."],
+        "main": [ask, ask, use("expert", input="How?"), "Done."],
+        "expert": ["Because.", "Because, really.", "So."],
     }
     if own:
         on, inner = build(*texts["main"], mode=mode), build(*texts["expert"], mode=mode)
     else:
-        order = [texts["main"][0], "Because.", texts["main"][1], "So.", ask, "Because, really.", "Done."]
+        order = [ask, "Because.", ask, "Because, really.", texts["main"][2], "So.", "Done."]
         on = inner = build(*order, mode=mode)
     expert = inner.agent(name="expert", system_prompt="You know.", tools=[])
     main = on.agent(tools=[expert.as_tool(name="expert", description="Knows.")])
