@@ -194,9 +194,11 @@ class SuffixSource:
     def _check_once(self, whole: str, marked: Message, calls: int, marker: str) -> None:
         """Require that the turn is written once, with each of its calls."""
         counts = [whole.count(mark(marker, i)) for i in range(max(calls, 1))]
+        if calls and 0 in counts:
+            written = sum(count > 0 for count in counts)
+            raise self._not_exact(f"of {shape([marked])} it writes {written} of {calls} calls")
         if any(count != 1 for count in counts):
-            parts = "its calls" if calls else "its text"
-            raise self._not_exact(f"of {shape([marked])} it writes {parts} {_times(counts)} instead of once")
+            raise self._not_exact(f"of {shape([marked])} it writes the same {max(counts)} times")
 
     def _check_history(self, prompt: str, history: str, marked: Message) -> None:
         """Require that what the turn was sampled after stays as it is once the turn is history, reasoning aside."""
@@ -264,7 +266,3 @@ class SuffixSource:
             f"the chat template of {self._template.name} cannot be continued exactly: {reason}",
             model=self._template.name,
         )
-
-
-def _times(counts: Sequence[int]) -> str:
-    return ", ".join("never" if count == 0 else f"{count} times" for count in counts)

@@ -76,7 +76,8 @@ class Vocabulary:
         self.bos_id = bos.id if bos is not None else None
         self._pattern = re.compile(_alternatives(self.tokens)) if self.tokens else None
         self._first_characters = tuple(sorted({text[0] for text in self.tokens}))
-        self._start_is_neutral = self._check_start()
+        self._anchor = next((t for t in self.tokens.values() if not (t.rstrip or t.normalized)), None)
+        self._start_is_neutral = self._anchor is None or self._encodes_alike_after(self._anchor)
         normalizer = getattr(self._backend, "normalizer", None)
         self._normalize: Callable[[str], str] | None = None
         if normalizer is not None and any(token.normalized for token in self.tokens.values()):
@@ -167,9 +168,7 @@ class Vocabulary:
 
     def _encode_inside(self, text: str) -> list[int]:
         """Encode text that stands in the middle of other text, with no mark of a text's start."""
-        if self._start_is_neutral or self.eos is None:
-            return self._encode(text)
-        return self.encode(text, after=self.eos)
+        return self._encode(text) if self._anchor is None else self.encode(text, after=self._anchor)
 
     def _harmless_parts(self, text: str) -> Iterator[str]:
         """Cut a text after the first character of each control token literal, until no part holds one."""
@@ -179,12 +178,9 @@ class Vocabulary:
         if text:
             yield text
 
-    def _check_start(self) -> bool:
+    def _encodes_alike_after(self, token: ControlToken) -> bool:
         """Return whether text encodes alike at the start of a sequence and right after a control token."""
-        anchor = next((token for token in self.tokens.values() if not (token.rstrip or token.normalized)), None)
-        if anchor is None:
-            return True
-        return all(self._encode(anchor.text + probe) == [anchor.id, *self._encode(probe)] for probe in _PROBES)
+        return all(self._encode(token.text + probe) == [token.id, *self._encode(probe)] for probe in _PROBES)
 
 
 def _special_tokens(tokenizer: Any) -> dict[str, str]:

@@ -348,7 +348,7 @@ def test_a_template_that_drops_parallel_calls_is_refused() -> None:
     )
     other = call(2, "get_weather")
 
-    assert "never instead of once" in refused(
+    assert "writes 1 of 2 calls" in refused(
         source, message=assistant("", CALL, other), new=[result(CALL, "1"), result(other, "2")]
     )
 
