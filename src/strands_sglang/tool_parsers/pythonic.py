@@ -44,6 +44,9 @@ class PythonicToolParser(FormatParser):
 
     def _find_line(self, source: Source, start: int) -> int:
         for match in _LINE_LIST.finditer(source.text, start):
+            line_end = source.find("\n", match.end())
+            if not source.text[match.start(1) : line_end if line_end >= 0 else source.end].rstrip().endswith("]"):
+                continue
             block = self._read_list(source, match.start(1), match.start(1), closer="")
             if all(a.status is ToolParseStatus.OK for a in block.attempts):
                 return match.start(1)
