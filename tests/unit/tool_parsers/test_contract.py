@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from strands_sglang.tool_parsers import (
     parse_turn_with,
     register_tool_parser,
 )
+from strands_sglang.tool_parsers.registry import ALIASES, FORMATS
 
 CALL = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
 
@@ -103,3 +105,11 @@ def test_ids_are_unique_within_a_turn_and_the_same_each_time() -> None:
     assert len(set(first)) == 2
     assert first == [call.id for call in parser.parse(CALL + CALL)]
     assert [call.id for call in parser.parse(CALL + CALL, id_prefix="t7")] == ["t7_0", "t7_1"]
+
+
+def test_the_page_lists_every_format_with_every_name() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "tool-parsers.md").read_text(encoding="utf-8")
+    rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
+
+    assert set(FORMATS) <= set(rows)
+    assert [name for name, form in ALIASES.items() if f"`{name}`" not in rows[form]] == []
