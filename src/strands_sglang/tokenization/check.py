@@ -17,6 +17,7 @@ from typing import Any
 from strands_sglang.errors import TemplateNotExactError, TokenizationError
 
 from .battery.conversations import QUICK, battery
+from .battery.covered import Covered
 from .battery.evidence import why_refused
 from .battery.judge import Judge
 from .battery.rehearsal import Incremental, Reference, Rehearsal, Step, TemplateRefusedError
@@ -188,8 +189,9 @@ def check_shapes(
 def _check_shape(tokenizer: Incremental, reference: Reference, shape: Shape) -> ShapeResult:
     literals = sorted(reference.control, key=lambda token: reference.control[token])
     played = with_literals(shape, literals) if shape.hostile and literals else shape
+    guarded = any(next(reference.find(text), None) for text in texts(played))
+    reference = Covered(reference) if guarded else reference
     rehearsal = Rehearsal(tokenizer, reference, played)
-    guarded = shape.hostile or any(next(reference.find(text), None) for text in texts(played))
     judge = Judge(tokenizer, reference, by_text=guarded)
     harmless = Rehearsal(tokenizer, reference, with_literals(shape, ["words"])).steps() if shape.hostile else None
     judgements: list[Judgement] = []

@@ -193,8 +193,15 @@ def _content_shapes() -> list[Shape]:
             assistant("Answer with a tail\n\n"),
             user("\n\nnext question\t"),
         ),
-        _shape("unicode", user(unicode_text), assistant(f"{unicode_text} yes"), user(f"so {unicode_text}")),
-        _shape("code and markup", user(quoting), assistant(f"```py\n{quoting}\n```\nend"), user(f"and {quoting}")),
+        _shape(
+            "unicode", user(f"{unicode_text} one"), assistant(f"{unicode_text} two"), user(f"so {unicode_text} three")
+        ),
+        _shape(
+            "code and markup",
+            user(f"{quoting} one"),
+            assistant(f"```py\n{quoting}\n```\nend"),
+            user(f"and {quoting} two"),
+        ),
         _shape(
             "a long text", user("word " * 800 + "end"), assistant("long " * 400 + "end"), user("more " * 800 + "end")
         ),

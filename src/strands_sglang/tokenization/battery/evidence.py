@@ -16,9 +16,10 @@ from strands_sglang.errors import ChatTemplateError
 
 from .rehearsal import Rehearsal
 from .sampling import Find, only_marks, split_turn, without_marks
-from .shape import SOMETHING, Message
+from .shape import SOMETHING, Ending, Message, assistant, user
 
 _WORDS = re.compile(r"[A-Za-z0-9_]{3,}")
+_PLAIN = re.compile(r"\w[\w ]*\w", re.ASCII)
 
 
 def why_refused(rehearsal: Rehearsal, prompts: int) -> str | None:
@@ -35,12 +36,11 @@ def why_refused(rehearsal: Rehearsal, prompts: int) -> str | None:
         _render(rehearsal, messages)
     except ChatTemplateError as error:
         return f"the template refuses the whole conversation ({error.__cause__ or error})"
-    if prompts == 0:
-        return None
+    probes = [_probe(message, rehearsal.reference.find) for message in messages]
     try:
-        return _unstable(
-            rehearsal, [_probe(message, rehearsal.reference.find) for message in messages], sampled[prompts - 1]
-        )
+        if prompts == 0:
+            return _left_out(probes, _render(rehearsal, probes))
+        return _unstable(rehearsal, probes, sampled[prompts - 1])
     except ChatTemplateError:
         return None
 
@@ -68,12 +68,59 @@ def _unstable(rehearsal: Rehearsal, messages: Sequence[Message], index: int) -> 
         return f"what the template wrote before the turn changes: {_first_change(stable, rendered)}"
     if not only_marks(split_turn(prompt, whole, find)[1]):
         return f"history does not begin the turn as the generation prompt does ({prompt[len(context) :]!r})"
+    rest = rendered[len(stable) :]
+    return (
+        _different_with_text(rehearsal, messages, index, stable, rest, asked=prompt != context)
+        or _misplaced(messages[index:], rest, find)
+        or _different_without_past(rehearsal, messages, index, rest)
+    )
+
+
+def _different_without_past(rehearsal: Rehearsal, messages: Sequence[Message], index: int, rest: str) -> str | None:
+    """Return whether what follows the turn is written otherwise where the conversation before it is short."""
+    last_user = max((i for i in range(index) if messages[i]["role"] == "user"), default=0)
+    short = [message for i, message in enumerate(messages[:index]) if message["role"] == "system" or i == last_user]
+    beginning = next(_leaves(messages[index]), None)
+    try:
+        whole = without_marks(_render(rehearsal, [*short, *messages[index:]]))
+    except ChatTemplateError:
+        return None
+    if beginning is None or whole.count(beginning) != 1 or rest.count(beginning) != 1:
+        return None
+    after, after_all = whole.partition(beginning)[2], rest.partition(beginning)[2]
+    if after == after_all:
+        return None
+    return f"what follows the turn depends on what was before it: {_first_change(after, after_all)}"
+
+
+def _different_with_text(
+    rehearsal: Rehearsal, messages: Sequence[Message], index: int, stable: str, rest: str, *, asked: bool
+) -> str | None:
+    """Return what a turn of plain text shows to stand in the way before or behind it.
+
+    Args:
+        rehearsal: The shape.
+        messages: Its messages.
+        index: The turn.
+        stable: The rendering before the turn, without marks of reasoning.
+        rest: The rendering from the turn on, without marks of reasoning.
+        asked: Whether the template writes a generation prompt.
+    """
     turn = messages[index]
-    if not turn.get("tool_calls") and not str(turn["content"]).strip():
-        filled = [*messages[:index], {**turn, "content": SOMETHING}, *messages[index + 1 :]]
-        if without_marks(_render(rehearsal, filled)).replace(SOMETHING, "") != rendered:
-            return "the template writes a turn without text otherwise than one with text"
-    return _misplaced(messages[index:], rendered[len(stable) :], find)
+    following = [user("Next")] if turn.get("tool_calls") else messages[index + 1 :]
+    try:
+        whole = _render(rehearsal, [*messages[:index], assistant(SOMETHING), *following])
+    except ChatTemplateError:
+        return None
+    header, _, behind = without_marks(whole).removeprefix(stable).partition(SOMETHING)
+    if not asked and header.strip():
+        return f"the template asks for no generation prompt, yet opens the turn with {header!r}"
+    if not turn.get("tool_calls") and not str(turn["content"]).strip() and header + behind != rest:
+        return "the template writes a turn without text otherwise than one with text"
+    end = next(rehearsal.reference.find(behind), None)
+    if rehearsal.shape.ending is not Ending.STOP and (end is None or behind[: end.start()].strip()):
+        return f"the template ends a turn with ordinary text ({behind[:40]!r}), which would merge with a cut one"
+    return None
 
 
 def _probe(message: Message, find: Find) -> Message:
@@ -83,6 +130,13 @@ def _probe(message: Message, find: Find) -> Message:
         for match in reversed(list(find(probe["content"]))):
             probe["content"] = f"{probe['content'][: match.start()]}words{probe['content'][match.end() :]}"
     return probe if any(_leaves(probe)) or probe["role"] == "assistant" else {**probe, "content": SOMETHING}
+
+
+def _left_out(messages: Sequence[Message], whole: str) -> str | None:
+    """Return which text of any message is in no place."""
+    leaves = (leaf for message in messages for leaf in _leaves(message))
+    lost = next((leaf for leaf in leaves if leaf not in whole), None)
+    return f"the template leaves out {lost!r}" if lost is not None else None
 
 
 def _misplaced(messages: Sequence[Message], rest: str, find: Find) -> str | None:
@@ -117,8 +171,10 @@ def _leaves(message: Message) -> Iterator[str]:
 
 
 def _word(value: Any) -> Iterator[str]:
-    words = _WORDS.findall(value) if isinstance(value, str) else []
-    if words:
+    """Yield what of a text every rendering has to hold: all of it if it is plain, else its longest word."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        yield value
+    elif isinstance(value, str) and (words := _WORDS.findall(value)):
         yield max(words, key=len)
 
 

@@ -14,7 +14,7 @@ from strands_sglang.errors import ChatTemplateError
 
 from .alignment import Scale, Span, align
 from .rehearsal import Incremental, PlayedTurn, Reference, Step
-from .sampling import differing, only_around, only_marks
+from .sampling import calls_as_text, differing, only_around, only_marks, without_marks
 from .shape import SOMETHING, Ending, Message, is_empty
 from .verdict import Cause, Difference, Judgement, Verdict
 
@@ -98,45 +98,57 @@ class Judge:
         ours, theirs, lead = map(self._scale.to_text, (sampled, span.found, span.lead))
         if ours == theirs:
             return [Cause.SPLIT, *also]
-        if turn.stop and theirs.rstrip().endswith(turn.stop) and not ours.rstrip().endswith(turn.stop):
+        if turn.stop and theirs.rstrip().endswith(turn.stop) and not ours.endswith(turn.stop):
             return f"message {turn.index} is not ended: {turn.stop!r} is missing after {ours[-40:]!r}"
         if turn.ending is Ending.CUT_CALL:
             return [Cause.HELD]
+        closing = self._scale.to_text(span.closing)
+        body = theirs.removesuffix(closing)
+        if turn.ending is not Ending.STOP and ours.removesuffix(closing)[-1:].strip() and body != body.rstrip():
+            theirs, also = body.rstrip() + closing, [Cause.BLANKS, *also]
         if turn.ending is Ending.CUT_CHARACTER:
-            ours, theirs, also = ours.replace("\ufffd", ""), theirs.replace("\ufffd", ""), [Cause.HELD]
+            ours, theirs, also = ours.replace("\ufffd", ""), theirs.replace("\ufffd", ""), [Cause.HELD, *also]
         if theirs.startswith(lead):
             ours, theirs = ours.removeprefix(lead), theirs.removeprefix(lead)
-        causes = self._explain_difference(step, turn, *differing(ours, theirs))
-        return causes if isinstance(causes, str) else [*causes, *also]
+        causes = self._explain_texts(step, turn, ours, theirs)
+        if causes is None:
+            sampled, found = (text[-60:] for text in differing(ours, theirs))
+            return f"message {turn.index} was sampled with {sampled!r} where the whole rendering has {found!r}"
+        return [*causes, *also]
 
-    def _explain_difference(self, step: Step, turn: PlayedTurn, ours: str, theirs: str) -> list[Cause] | str:
-        """Return why a turn has one text where the whole rendering has another; around them the two are alike."""
-        if not ours and theirs in ("", step.messages[turn.index]["content"] if is_empty(turn.held) else ""):
-            return []
-        if only_marks(ours) and only_marks(theirs) and (ours + theirs).strip():
-            return [Cause.REASONING_MARKS]
-        if turn.ending in (Ending.CUT_REASONING, Ending.EMPTY) and only_around(theirs):
-            # An answer that never began stands in history as an empty one, with what surrounds an answer.
-            return [Cause.HELD]
-        rest, causes = ours, []
-        reasoning, content = str(turn.held.get("reasoning_content") or ""), str(turn.held["content"])
-        if turn.reasoned and reasoning in rest and self._is_unread(step, turn, reasoning_content=None):
-            rest, causes = rest.replace(reasoning, "", 1), [Cause.REASONING]
-        if turn.held.get("tool_calls") and content and content in rest and self._is_unread(step, turn, content=""):
-            rest, causes = rest.replace(content, "", 1), [*causes, Cause.TEXT]
-        if causes and only_around(rest) and only_marks(theirs):
+    def _explain_texts(self, step: Step, turn: PlayedTurn, ours: str, theirs: str) -> list[Cause] | None:
+        """Return why a turn has one text where the whole rendering has another; None if nothing shows it."""
+        causes: list[Cause] = []
+        for cause, text, instead in _parts(turn):
+            if text in ours and text not in theirs and self._is_unread(step, turn, instead):
+                ours = ours.replace(text, "", 1)
+                causes.append(cause)
+        sampled, found = differing(ours, theirs)
+        something = step.messages[turn.index]["content"] if is_empty(turn.held) else ""
+        if not sampled and found in ("", something):
             return causes
-        return (
-            f"message {turn.index} was sampled with {ours[-60:]!r} where the whole rendering has {theirs[-60:]!r}, and "
-            "nothing that the template leaves out explains it"
-        )
+        if causes and only_around(sampled) and only_marks(found):
+            return causes
+        if (sampled + found).strip() and only_marks(sampled + found):
+            return [*causes, Cause.REASONING_MARKS]
+        if turn.ending in (Ending.CUT_REASONING, Ending.EMPTY) and only_around(sampled) and only_around(found):
+            # An answer that never began stands in history as an empty one, with what surrounds an answer.
+            return [*causes, Cause.HELD]
+        plain = without_marks(ours), without_marks(theirs)
+        if plain[0] == plain[1]:
+            return [*causes, Cause.REASONING_MARKS]
+        # Only what the template itself writes there, and ended alike: a turn end must not hide in a difference.
+        as_last = plain[0].strip() == turn.as_last.strip() and turn.stop and plain[1].endswith(turn.stop)
+        return [*causes, Cause.LAST] if as_last else None
 
-    def _is_unread(self, step: Step, turn: PlayedTurn, **instead: str | None) -> bool:
+    def _is_unread(self, step: Step, turn: PlayedTurn, instead: Message) -> bool:
         """Return whether the whole rendering is the same when the turn's message has something else, or lacks it."""
         messages = list(step.messages)
         changed = {**messages[turn.index], **instead}
         messages[turn.index] = {key: value for key, value in changed.items() if value is not None}
-        return self._render_or_none(step, messages) == step.whole
+        whole = self._render_or_none(step, messages)
+        # Where reasoning was, some templates leave a blank that they do not write where there was none.
+        return whole is not None and without_marks(whole) == without_marks(step.whole)
 
     def _difference(self, step: Step, prompt: str, whole: str) -> Difference:
         text = self._scale.to_text
@@ -160,3 +172,14 @@ class Judge:
                     return name
                 name, end = label, end + len(self._scale.of_ids(ids))
         return name
+
+
+def _parts(turn: PlayedTurn) -> Iterator[tuple[Cause, str, Message]]:
+    """Yield what a template may leave out of a turn: the cause, its text, and the message without it."""
+    if turn.reasoned:
+        yield Cause.REASONING, str(turn.held["reasoning_content"]), {"reasoning_content": None}
+    calls = turn.held.get("tool_calls")
+    if calls and turn.held["content"]:
+        yield Cause.TEXT, str(turn.held["content"]), {"content": ""}
+    if calls:
+        yield Cause.CALLS, calls_as_text(calls), {"tool_calls": None}

@@ -17,7 +17,7 @@ from strands_sglang.errors import ChatTemplateError
 from strands_sglang.tokenization.turn import PromptTokens, SampledTurn
 
 from .sampling import Expectation, as_parsed, expect
-from .shape import SOMETHING, Ending, Message, Shape, is_empty
+from .shape import SOMETHING, Ending, Message, Shape
 
 
 class Incremental(Protocol):
@@ -86,6 +86,7 @@ class PlayedTurn:
         ending: How it ended.
         stopped: Whether the last id is a stop token.
         reasoned: Whether the ids hold the message's reasoning.
+        as_last: Its text as the template writes it where it is the last message, without marks of reasoning.
     """
 
     index: int
@@ -97,6 +98,7 @@ class PlayedTurn:
     ending: Ending
     stopped: bool
     reasoned: bool
+    as_last: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,8 +210,13 @@ class Rehearsal:
         return played
 
     def _simulate_written(self, index: int, end: int, ending: Ending, prompt: str) -> PlayedTurn:
-        message = self._written[index]
         expectation = self._expect(index, end, prompt)
+        message = self._written[index]
+        if "reasoning_content" in message and not expectation.reasoned and ending is not Ending.CUT_REASONING:
+            # The prompt leaves no room for reasoning: then a model does not write what it wrote after reasoning.
+            message = {key: value for key, value in message.items() if key != "reasoning_content"}
+            self._written[index] = message
+            expectation = self._expect(index, end, prompt)
         text, held = _ended(message, expectation, ending)
         ids = self._in_place(prompt, text)
         if ending is Ending.CUT_CHARACTER:
@@ -226,13 +233,19 @@ class Rehearsal:
             ending=ending,
             stopped=bool(stop_ids),
             reasoned=bool(held.get("reasoning_content")),
+            as_last=expectation.as_last,
         )
 
     def _expect(self, index: int, end: int, prompt: str) -> Expectation:
         message = self._written[index]
-        if plain := is_empty(message) and "reasoning_content" not in message:
-            # Some templates leave out a turn without text, or its end: a model does not.
-            message = {**message, "content": SOMETHING}
+        expectation = self._expect_message(message, index, end, prompt)
+        if message.get("tool_calls") or "reasoning_content" in message or str(message["content"]).strip():
+            return expectation
+        # Some templates leave out a turn without text, or its end: a model does not.
+        other = self._expect_message({**message, "content": SOMETHING}, index, end, prompt)
+        return expectation if expectation.stop == other.stop else replace(other, text=other.text.replace(SOMETHING, ""))
+
+    def _expect_message(self, message: Message, index: int, end: int, prompt: str) -> Expectation:
         before, after = self._written[:index], self._written[index + 1 : end]
         expectation = expect(
             message,
@@ -242,7 +255,9 @@ class Rehearsal:
             find=self.reference.find,
             eos=self.reference.eos,
         )
-        return replace(expectation, text=expectation.text.replace(SOMETHING, "")) if plain else expectation
+        # A template that writes no header either lets hostile content stand where a header would.
+        mistaken = self.shape.hostile and after and str(after[0]["content"]).startswith(expectation.stop or " ")
+        return replace(expectation, stop="") if mistaken else expectation
 
     def _render(self, messages: Sequence[Message], *, generation_prompt: bool = True) -> str:
         return self.reference.render(messages, self.shape.tools, generation_prompt=generation_prompt)
@@ -266,14 +281,8 @@ class Rehearsal:
         if ending is Ending.STOP:
             return [control[stop]] if stop else []
         if ending is Ending.OTHER_STOP:
-            other = next(
-                (
-                    t
-                    for t in ("<|endoftext|>", "</s>", "<|end_of_text|>", self.reference.eos)
-                    if t in control and t != stop
-                ),
-                None,
-            )
+            others = ("<|endoftext|>", "</s>", "<|end_of_text|>", self.reference.eos)
+            other = next((token for token in others if token in control and token != stop), None)
             return [control[other]] if other else []
         return []
 
@@ -303,6 +312,8 @@ def _ended(message: Message, expectation: Expectation, ending: Ending) -> tuple[
         return _cut(text, held, "content")
     if ending is Ending.CUT_REASONING:
         return _cut(text, held, "reasoning_content")
+    if ending in (Ending.STOP_STRING, Ending.OTHER_STOP):
+        return text[: text.rfind(held["content"]) + len(held["content"])] if held["content"] in text else text, held
     if ending is Ending.CUT_CALL:
         return text[: text.index("city") + 4] if "city" in text else text, held
     return text, held

@@ -8,8 +8,9 @@ Used by the template check only; never on the way of a real turn, whose ids come
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,12 +58,14 @@ class Expectation:
         stop: Text of the control token that ends it; "" where the template writes none and nothing follows.
         prompt_tail: The end of the generation prompt that history may lack: marks of reasoning.
         reasoned: Whether the text holds the message's reasoning.
+        as_last: The turn as the template writes it where it is the last message, without marks of reasoning.
     """
 
     text: str
     stop: str
     prompt_tail: str
     reasoned: bool
+    as_last: str
 
 
 def expect(
@@ -85,20 +88,25 @@ def expect(
         eos: Text of the end-of-sequence token, or "".
     """
     head, tail, body = split_turn(prompt, whole, find)
+    content = message.get("content")
     body, stop = _split_stop(body, find, eos)
     if not stop:
-        body = body.rstrip()
-        stop = _next_control(following(), head[-_ANCHOR:] + body, find)
-    reasoning = str(message.get("reasoning_content") or "")
+        body = _without_separator(body, "" if message.get("tool_calls") else content)
+        separator, stop = _next_header(following(), head[-_ANCHOR:] + body, find)
+        body += separator
+    reasoning, as_last = str(message.get("reasoning_content") or ""), without_marks(body) + stop
     if tail.strip():
         body = _after_marks(body, reasoning, _closing_of(prompt))
     if message.get("tool_calls"):
-        body = _text_before_calls(body, str(message.get("content") or ""), message["tool_calls"][0]["function"]["name"])
+        if not any(word in body for word in _words_of(message["tool_calls"][0])):
+            body += calls_as_text(message["tool_calls"])
+        body = _text_before_calls(body, str(content or ""), message["tool_calls"][0]["function"]["name"])
     return Expectation(
         text=body,
         stop=stop,
         prompt_tail=max(tail if only_marks(tail) else "", _marks_at_end(prompt), key=len),
         reasoned=bool(reasoning) and reasoning in body,
+        as_last=as_last,
     )
 
 
@@ -163,6 +171,18 @@ def as_parsed(message: Mapping[str, Any], text: str) -> Mapping[str, Any]:
     return {**message, "content": "", "reasoning_content": content}
 
 
+def _words_of(call: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what shows that a call is written: a template may write its id in place of its name."""
+    yield call["function"]["name"]
+    yield call["id"]
+    yield from (value for value in call["function"]["arguments"].values() if isinstance(value, str))
+
+
+def calls_as_text(calls: Sequence[Mapping[str, Any]]) -> str:
+    """Return calls in some form, for a template that does not write them."""
+    return "".join(json.dumps(call["function"]) for call in calls)
+
+
 def _text_before_calls(body: str, content: str, name: str) -> str:
     """Return a turn with the text beside its calls where a model writes it: templates move it or leave it out."""
     at = body.find(content.strip())
@@ -222,15 +242,25 @@ def _split_stop(body: str, find: Find, eos: str) -> tuple[str, str]:
         text, stop = text[: match.start()], match[0]
         if stop == eos or text != text.rstrip():
             break
+    if eos and eos in text:
+        # Some templates end the last message twice; an engine stops at the first end.
+        return text[: text.index(eos)], eos
     return (text, stop) if stop else (body, "")
 
 
-def _next_control(text: str, before: str, find: Find) -> str:
-    """Return the control token that directly follows the last occurrence of a text: the header of what comes next."""
+def _without_separator(body: str, content: Any) -> str:
+    """Return a turn, whose end the template does not write, without what separates it from the next."""
+    at = body.rfind(content) if isinstance(content, str) and content else -1
+    return body[: at + len(content)] if at >= 0 else body.rstrip()
+
+
+def _next_header(text: str, before: str, find: Find) -> tuple[str, str]:
+    """Return the control token that follows the last occurrence of a text, and the blanks between the two."""
     at = text.rfind(before)
-    rest = text[at + len(before) :].lstrip() if at >= 0 else ""
+    rest = text[at + len(before) :] if at >= 0 else ""
+    blanks = rest[: len(rest) - len(rest.lstrip())]
     match = next(find(rest), None)
-    return match[0] if match is not None and match.start() == 0 else ""
+    return (blanks, match[0]) if match is not None and match.start() == len(blanks) else ("", "")
 
 
 def _closes_a_block(token: str, text: str) -> bool:

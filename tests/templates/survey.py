@@ -1,0 +1,79 @@
+"""What the check says of every real tokenizer, and of every template that comes without one.
+
+python -m tests.templates            writes docs/templates.md
+pytest tests/templates               holds what that page says: no fault anywhere (minutes, not seconds)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from strands_sglang.errors import ChatTemplateError
+from strands_sglang.tokenization import ChatTokenizer
+from strands_sglang.tokenization.battery.conversations import battery
+from strands_sglang.tokenization.battery.shape import Shape
+from strands_sglang.tokenization.check import ShapeResult, check_shapes
+from tests.real_tokenizers import chat_template, real_tokenizer
+from tests.templates.reference import TransformersRendering, stand_in_tokenizer
+
+
+class Thinking(StrEnum):
+    """What is passed to the template as `enable_thinking` (Qwen, GLM ...) and as `thinking` (DeepSeek)."""
+
+    DEFAULT = "default"
+    """Nothing."""
+    ON = "on"
+    """True."""
+    OFF = "off"
+    """False."""
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The template arguments."""
+        return {} if self is Thinking.DEFAULT else dict.fromkeys(("enable_thinking", "thinking"), self is Thinking.ON)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The results for one template.
+
+    Attributes:
+        name: Name of the model or template.
+        results: One result per shape; empty where the template cannot be compiled.
+        tools: Whether it writes tool definitions, calls and results.
+    """
+
+    name: str
+    results: tuple[ShapeResult, ...]
+    tools: bool
+
+
+def survey_model(name: str, thinking: Thinking = Thinking.DEFAULT) -> Survey:
+    """Return the results for a real tokenizer with its template, checked against transformers."""
+    return _survey(name, real_tokenizer(name), thinking)
+
+
+def survey_template(name: str) -> Survey:
+    """Return the results for a template without a tokenizer, checked against transformers."""
+    return _survey(name, stand_in_tokenizer(chat_template(name)), Thinking.DEFAULT)
+
+
+def _survey(name: str, tokenizer: Any, thinking: Thinking) -> Survey:
+    try:
+        chat = ChatTokenizer(tokenizer, chat_template_kwargs=thinking.args)
+    except ChatTemplateError:
+        return Survey(name=name, results=(), tools=False)
+    reference = TransformersRendering(tokenizer, **thinking.args)
+    return Survey(name=name, results=tuple(check_shapes(chat, reference)), tools=_writes_tools(reference))
+
+
+def _writes_tools(reference: TransformersRendering) -> bool:
+    shape: Shape = next(shape for shape in battery() if shape.name == "call")
+    try:
+        text = reference.render(shape.messages, shape.tools, generation_prompt=True)
+    except ChatTemplateError:
+        return False
+    definition, call, result = "book_trip", "Oslo", "7 degrees"
+    return definition in text and text.count(call) >= 2 and result in text
