@@ -219,38 +219,43 @@ class GroupedParser(FormatParser):
         if place < source.end and source.at(self.group_opener, place):
             attempt = repeated(source, start, self.group_opener)
             return Block((attempt,), attempt.end)
+        junk = False
         while True:
             place = source.skip_space(place)
-            if source.at(self.group_closer, place) or place == source.end or source.at(self.group_opener, place):
-                return self._end_group(source, start, attempts, place)
-            attempts.append(self._next(source, place))
+            if source.at(self.call_opener, place):
+                junk = False
+                attempts.append(self.read_one(source, place))
+            elif source.at(self.group_closer, place):
+                return self._closed_group(source, start, attempts, min(place + len(self.group_closer), source.end))
+            elif place == source.end or source.at(self.group_opener, place):
+                return self._open_group(source, start, attempts, place, junk)
+            else:
+                junk = True
+                attempts.append(self._no_call(source, place))
             place = attempts[-1].end
 
-    def _next(self, source: Source, place: int) -> Attempt:
-        if source.at(self.call_opener, place):
-            return self.read_one(source, place)
+    def _no_call(self, source: Source, place: int) -> Attempt:
+        """Return the attempt that text in a group is which is no call."""
         at, _ = source.find_first((self.call_opener, self.group_closer, self.group_opener), place)
         reason = f"{source.excerpt(place)} stands where {self.call_opener} or {self.group_closer} must"
-        end = at if at >= 0 else source.end
-        return Attempt(start=place, end=end, status=ToolParseStatus.MALFORMED, reason=reason)
+        return Attempt(place, at if at >= 0 else source.end, ToolParseStatus.MALFORMED, reason=reason)
 
-    def _end_group(self, source: Source, start: int, attempts: list[Attempt], place: int) -> Block:
-        closed = source.at(self.group_closer, place)
-        end = min(place + len(self.group_closer), source.end) if closed else place
+    def _closed_group(self, source: Source, start: int, attempts: list[Attempt], end: int) -> Block:
         if not attempts:
             reason = f"{self.group_opener} is not followed by a call"
-            status = ToolParseStatus.MALFORMED if closed or place < source.end else ToolParseStatus.UNCLOSED
-            return Block((Attempt(start=start, end=end, status=status, reason=reason),), end)
-        if not closed:
-            reason = f"the group of calls was never closed: {self.group_closer} is missing"
-            charge_last(attempts, reason, behind=self._is_junk(source, attempts[-1]))
+            return Block((Attempt(start, end, ToolParseStatus.MALFORMED, reason=reason),), end)
         return self.end_group(source, attempts, end)
 
-    def _is_junk(self, source: Source, attempt: Attempt) -> bool:
-        return not source.at(self.call_opener, attempt.start)
+    def _open_group(self, source: Source, start: int, attempts: list[Attempt], end: int, junk: bool) -> Block:
+        """End a group that never closes: its last call is charged with that."""
+        reason = f"the group of calls was never closed: {self.group_closer} is missing"
+        if not attempts:
+            return Block((Attempt(start, end, ToolParseStatus.UNCLOSED, reason=reason),), end)
+        charge_last(attempts, reason, behind=junk)
+        return Block(attempts, end)
 
     def end_group(self, source: Source, attempts: list[Attempt], end: int) -> Block:
-        """Return the block of a group that ends at `end`; for formats that must look at what follows."""
+        """Return the block of a group whose closer ends at `end`; for formats that must look at what follows."""
         return Block(attempts, end)
 
     @abstractmethod
