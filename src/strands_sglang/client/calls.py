@@ -92,9 +92,9 @@ class Calls:
     in_flight: dict[str, _Call] = field(default_factory=dict)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
-    async def send(self, request: GenerateRequest, on_delta: OnDelta | None) -> GenerateReply:
+    def send(self, request: GenerateRequest, on_delta: OnDelta | None) -> Coroutine[Any, Any, GenerateReply]:
         """Send a request until it is answered; see `SGLangClient.send`."""
-        return await _Call(self, request, on_delta).run()
+        return _Call(self, request, on_delta).run()
 
     def matching(self, rid: str | None, conversation_id: str | None) -> list[tuple[Server, str]]:
         """Mark the attempts that a caller wants ended, and return where they run; all of them without a filter."""
@@ -118,14 +118,32 @@ class Calls:
 class _Call:
     """The state of one call."""
 
+    __slots__ = (
+        "aborted_by_caller",
+        "calls",
+        "deadline",
+        "failures",
+        "fruitless_aborts",
+        "headers",
+        "is_final",
+        "key",
+        "on_delta",
+        "options",
+        "partial",
+        "request",
+        "resumptions",
+        "server",
+        "started",
+    )
+
     def __init__(self, calls: Calls, request: GenerateRequest, on_delta: OnDelta | None) -> None:
         self.calls, self.options, self.on_delta = calls, calls.options, on_delta
         # Encoded once, however many attempts there will be.
         self.request = request.encoded()
         self.key = conversation_key(request.conversation_id)
-        self.headers = dict(calls.options.headers)
+        self.headers = self.options.headers
         if request.conversation_id is not None:
-            self.headers[ROUTING_HEADER] = self.key
+            self.headers = {**self.headers, ROUTING_HEADER: self.key}
         self.started = time.monotonic()
         timeout = calls.options.timeout
         self.deadline = None if timeout is None else self.started + timeout

@@ -18,9 +18,9 @@ import ssl
 import threading
 import urllib.request
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -74,15 +74,19 @@ class Pool:
         self._by_loop = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
-    async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+    def send(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None
+    ) -> Coroutine[Any, Any, Answer]:
         """Send one request and read its whole answer.
 
         Raises:
             SGLangConnectionError: No answer, or only a part of one.
             SGLangTimeoutError: The connection did not come up in time.
         """
-        if self._options.transport is None:
-            return await self._send_directly(method, url, headers, body)
+        through = self._send_directly if self._options.transport is None else self._send_through
+        return through(method, url, headers, body)
+
+    async def _send_through(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
         response = await self._request(method, url, headers, body)
         try:
             return Answer(response.status_code, response.headers, await read_whole(response, url))

@@ -10,6 +10,7 @@ server dies of a negative id.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import overload
 
 import orjson
@@ -26,30 +27,35 @@ class PromptIds(Sequence[int]):
         json: The chunks of the JSON array, without its brackets; joined they are the encoding of all ids.
     """
 
-    __slots__ = ("_highest", "_ids", "json")
+    __slots__ = ("_chunks", "_highest", "_length", "json")
 
     def __init__(self, ids: Iterable[int] = ()) -> None:
         """Encode `ids`."""
-        self._ids: list[int] = list(ids)
-        self.json: tuple[bytes, ...] = (_encode(self._ids),) if self._ids else ()
+        # Tuples of integers are invisible to the garbage collector. Lists of thousands of ids, one per request on its
+        # way, would be walked through again and again.
+        chunk = tuple(ids)
+        self._chunks: tuple[tuple[int, ...], ...] = (chunk,) if chunk else ()
+        self.json: tuple[bytes, ...] = (_encode(chunk),) if chunk else ()
+        self._length = len(chunk)
         self._highest: int | None = None  # computed when first asked for
 
     def extended(self, ids: Iterable[int]) -> PromptIds:
-        """Return these ids followed by `ids`; only `ids` are encoded."""
-        new = list(ids)
-        if not new:
+        """Return these ids followed by `ids`; only `ids` are looked at."""
+        chunk = tuple(ids)
+        if not chunk:
             return self
         longer = object.__new__(PromptIds)
-        longer.json = (*self.json, b"," + _encode(new)) if self.json else (_encode(new),)
-        longer._ids = self._ids + new
-        longer._highest = None if self._highest is None else max(self._highest, *new)
+        longer._chunks = (*self._chunks, chunk)
+        longer.json = (*self.json, b"," + _encode(chunk)) if self.json else (_encode(chunk),)
+        longer._length = self._length + len(chunk)
+        longer._highest = None if self._highest is None else max(self._highest, *chunk)
         return longer
 
     @property
     def highest(self) -> int:
         """The highest id, or -1 when there is none."""
         if self._highest is None:
-            self._highest = max(self._ids, default=-1)
+            self._highest = max(self, default=-1)
         return self._highest
 
     @overload
@@ -57,27 +63,36 @@ class PromptIds(Sequence[int]):
     @overload
     def __getitem__(self, index: slice) -> list[int]: ...
     def __getitem__(self, index: int | slice) -> int | list[int]:
-        return self._ids[index]
+        if isinstance(index, slice):
+            return list(self)[index]
+        at = index + self._length if index < 0 else index
+        if not 0 <= at < self._length:
+            raise IndexError(f"index {index} of {self!r}")
+        for chunk in self._chunks:
+            if at < len(chunk):
+                break
+            at -= len(chunk)
+        return chunk[at]
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return self._length
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._ids)
+        return chain.from_iterable(self._chunks)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, PromptIds):
-            return self._ids == other._ids
-        return self._ids == list(other) if isinstance(other, list | tuple) else NotImplemented
+        if isinstance(other, PromptIds | list | tuple):
+            return self._length == len(other) and list(self) == list(other)
+        return NotImplemented
 
     def __hash__(self) -> int:
-        return hash(tuple(self._ids))
+        return hash(tuple(self))
 
     def __repr__(self) -> str:
-        return f"PromptIds({len(self._ids)} ids)"
+        return f"PromptIds({self._length} ids)"
 
 
-def _encode(ids: list[int]) -> bytes:
+def _encode(ids: tuple[int, ...]) -> bytes:
     try:
         encoded = orjson.dumps(ids)[1:-1]
     except TypeError as error:
