@@ -249,7 +249,8 @@ def _ending_shapes() -> list[Shape]:
 
 
 def _hostile_shapes() -> list[Shape]:
-    bad = [f"before {literal(i)} between {literal(i + 1)} behind" for i in range(0, 12, 2)]
+    words = ("one", "two", "three", "four", "five", "six")
+    bad = [f"before {literal(2 * i)} between {literal(2 * i + 1)} behind {word}" for i, word in enumerate(words)]
     evil_tool = tool("lookup", f"Looks {bad[5]}", {"key": _text(f"Key {bad[4]}")}, ["key"])
     asked = [user("Look it up"), assistant("", call("lookup", {"key": "k1"}, call_id="calllook1"))]
     return [

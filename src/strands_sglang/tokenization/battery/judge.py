@@ -65,12 +65,30 @@ class Judge:
 
     def _variants(self, step: Step) -> Iterator[tuple[Cause, Step]]:
         """Yield the step as it is rendered without what the template leaves out, with the cause that would show."""
+        given = self._given_without_reasoning(step)
+        if given is not None:
+            yield Cause.REASONING, given
         beside = [turn.index for turn in step.turns if turn.held.get("tool_calls") and turn.held["content"]]
         if beside and (changed := self._rendered(step, dict.fromkeys(beside, ""))) is not None:
             yield Cause.TEXT, changed
         empty = [turn.index for turn in step.turns if is_empty(turn.held)]
         if empty and (changed := self._rendered(step, dict.fromkeys(empty, SOMETHING))) is not None:
             yield Cause.EMPTY, changed
+
+    def _given_without_reasoning(self, step: Step) -> Step | None:
+        """Return the step with a first prompt that lacks the reasoning of the messages that were given.
+
+        None where there is none, or where the whole rendering reads it.
+        """
+        count = step.turns[0].index if step.turns else 0
+        plain = [{k: v for k, v in message.items() if k != "reasoning_content"} for message in step.messages[:count]]
+        if plain == list(step.messages[:count]):
+            return None
+        messages = (*plain, *step.messages[count:])
+        first = self._render_or_none(step, plain)
+        if first is None or self._render_or_none(step, messages) != step.whole:
+            return None
+        return replace(step, messages=messages, prompts=(tuple(self._reference.encode(first)), *step.prompts[1:]))
 
     def _rendered(self, step: Step, contents: dict[int, str]) -> Step | None:
         """Return the step with other contents in some messages, or None where the template refuses them."""

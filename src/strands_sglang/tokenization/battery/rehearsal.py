@@ -247,16 +247,19 @@ class Rehearsal:
 
     def _expect_message(self, message: Message, index: int, end: int, prompt: str) -> Expectation:
         before, after = self._written[:index], self._written[index + 1 : end]
+        whole = self._render([*before, message], generation_prompt=False)
         expectation = expect(
             message,
             prompt=prompt,
-            whole=self._render([*before, message], generation_prompt=False),
+            whole=whole,
             following=lambda: self._render([*before, message, *after]),
             find=self.reference.find,
             eos=self.reference.eos,
         )
         # A template that writes no header either lets hostile content stand where a header would.
-        mistaken = self.shape.hostile and after and str(after[0]["content"]).startswith(expectation.stop or " ")
+        stop = expectation.stop
+        own = not stop or stop in whole[-2 * len(stop) :]
+        mistaken = not own and self.shape.hostile and after and str(after[0]["content"]).startswith(stop)
         return replace(expectation, stop="") if mistaken else expectation
 
     def _render(self, messages: Sequence[Message], *, generation_prompt: bool = True) -> str:
