@@ -190,8 +190,8 @@ def broken_json(
     """Return the attempt that cannot be read, in a format whose calls have no closer.
 
     It runs to the end of the text, since nothing tells whether an opener behind it stands inside a broken string.
-    Cut off by the length limit it is unclosed.
+    Cut off, by the length limit or an abort, it is unclosed.
     """
-    if source.finish_reason == "length":
+    if source.finish_reason != "stop":
         status = ToolParseStatus.UNCLOSED
     return Attempt(start, source.end, status, name, reason=reason)

@@ -161,6 +161,6 @@ class MessagesParser(FormatParser):
         Messages that begin within it are counted: nothing tells whether those stand inside a broken string.
         """
         end = source.find_closer((self.start_mark,), self.end_marks, place)
-        if end < 0 and source.finish_reason == "length":
+        if end < 0 and source.finish_reason != "stop":
             status, reason = ToolParseStatus.UNCLOSED, f"the call was never closed; and {reason}"
         return Attempt(message.start, end if end >= 0 else source.end, status, name, reason=reason)

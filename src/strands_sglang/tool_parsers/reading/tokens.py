@@ -9,6 +9,7 @@ Only added tokens count as delimiters. Never encodes anything.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -64,6 +65,7 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 _BYTES = _byte_alphabet()
+_CONTINUING = bytes(range(0x80, 0xC0))
 _BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -175,15 +177,19 @@ def _text_lengths(pieces: Sequence[bytes]) -> tuple[list[int], str]:
     joined = b"".join(pieces)
     if joined.isascii():
         return [len(piece) for piece in pieces], joined.decode("ascii")
+    with contextlib.suppress(UnicodeDecodeError):
+        text = joined.decode("utf-8")
+        # Every byte that continues no character begins one.
+        return [len(piece.translate(None, _CONTINUING)) for piece in pieces], text
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     texts: list[str] = []
     end = 0
     for piece in pieces:
-        text = decoder.decode(piece)
+        completed = decoder.decode(piece)
         end += len(piece)
         unfinished = piece[-1:] >= b"\x80" and decoder.getstate()[0]
         if unfinished and (end == len(joined) or joined[end] & 0xC0 != 0x80):
-            text += decoder.decode(b"", True)
+            completed += decoder.decode(b"", True)
             decoder.reset()
-        texts.append(text)
+        texts.append(completed)
     return [len(text) for text in texts], "".join(texts)
