@@ -59,7 +59,8 @@ async def compare(folder: pathlib.Path, count: int) -> None:
     """Compare and print."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     same, tokens, largest = 0, 0, 0.0
-    async with httpx.AsyncClient(transport=EngineTransport(TinyEngine(folder)), base_url="http://engine") as client:
+    transport = EngineTransport(TinyEngine(folder))
+    async with httpx.AsyncClient(transport=transport, base_url="http://engine", timeout=300) as client:
         for prompt in prompts(Encoder(folder), count):
             sampling = {"temperature": 0, "max_new_tokens": MAX_NEW_TOKENS}
             body = {"input_ids": prompt, "sampling_params": sampling, "return_logprob": True}

@@ -211,7 +211,8 @@ def failing(draw: data.Generator, number: int) -> Episode:
     """The tool fails for good, half of the time as Strands reports an exception."""
     turn = single(draw)
     reason = draw.pick(wordings.FATAL_ERRORS)
-    turn.failures = (f"Error: ValueError - {reason}" if number % 2 else f"Error: {reason}",)
+    kind = "ZeroDivisionError" if "zero" in reason else "ValueError"
+    turn.failures = (f"Error: {kind} - {reason}" if number % 2 else f"Error: {reason}",)
     return demo(number, [turn])
 
 

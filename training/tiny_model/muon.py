@@ -1,7 +1,7 @@
 """The Muon optimizer for the weight matrices of a small model on a CPU.
 
-Owns the orthogonalised momentum step.  PyTorch has a Muon of its own, but in bfloat16, which a CPU without native
-support computes an order of magnitude more slowly than float32.
+Owns the orthogonalised momentum step.  PyTorch has a Muon of its own, but it orthogonalises in bfloat16, which a CPU
+without native support computes far more slowly than float32.
 """
 
 from __future__ import annotations
