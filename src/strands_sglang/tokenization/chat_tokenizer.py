@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from strands_sglang.errors import ChatTemplateError, UnsupportedContentError
+from strands_sglang.errors import ChatTemplateError, UnknownNameError, UnsupportedContentError
 
 from .disguise import Disguise
 from .ending import TurnEnding
@@ -62,7 +62,9 @@ class ChatTokenizer:
             arguments["enable_thinking"] = enable_thinking
         self._vocabulary = Vocabulary(tokenizer, special_tokens=arguments)
         own = getattr(tokenizer, "chat_template", None)
-        if isinstance(own, Mapping) and chat_template in own:
+        if isinstance(own, Mapping) and chat_template is not None and "{" not in chat_template:
+            if chat_template not in own:
+                raise UnknownNameError("chat template", chat_template, own)
             chat_template = own[chat_template]
         self._template = ChatTemplate(
             chat_template or own,
@@ -135,6 +137,7 @@ class ChatTokenizer:
             new_messages: The messages after it.
             tools: The tools in function form; the same as in the prompt of the turn.
         """
+        check_messages([turn.message], self.name)
         check_messages(new_messages, self.name)
         try:
             before = stand_in_context(context)

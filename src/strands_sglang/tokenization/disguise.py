@@ -98,12 +98,13 @@ class Disguise:
         self.foreign |= other.foreign
         self.unsure |= other.unsure
 
-    def settle(self, text: str, rendered: str) -> str:
+    def settle(self, text: str, rendered: str, where: str) -> str:
         """Return a rendering with borders disguised where, and only where, a control token would form across one.
 
         Args:
             text: The rendering with bare borders.
             rendered: The rendering with borders covered.
+            where: What to name as the place of a token that content and template form together.
         """
         bare = rendered.translate(self._reveal_unsure)
         if bare != text:
@@ -119,6 +120,7 @@ class Disguise:
         for match in self._vocabulary.find(bare):
             start, stop = match.span()
             if rendered[start:stop] != match[0]:
+                self._note(match[0], f"{where} (with the template)")
                 pieces += [bare[end:start], rendered[start:stop].translate(self._confirm)]
                 end = stop
         return "".join([*pieces, bare[end:]])

@@ -46,7 +46,7 @@ class Guard:
         """Return the rendering of disguised content, and the disguise to encode it with.
 
         Args:
-            given: Lists of messages, by the name to use in messages about them.
+            given: Lists of messages, by the name to use in messages about them; those that are new come first.
             tools: The tools; disguised once and kept, as they are the same in every turn.
             render: Renders the disguised lists, the tools among them as "tools"; called once more where a text begins
                 or ends with a part of a control token.
@@ -58,7 +58,8 @@ class Guard:
             covered = self._cover(disguise, given, tools)
         text = render(covered, disguise)
         if disguise.unsure:
-            text = disguise.settle(text, render(self._cover(disguise, given, tools, borders=True), disguise))
+            covered = self._cover(disguise, given, tools, borders=True)
+            text = disguise.settle(text, render(covered, disguise), next(iter(given)))
         return text, disguise
 
     def _cover(

@@ -1,7 +1,7 @@
 """A chat template: messages and tools to text.
 
-Owns the compiled template and what it is given. Invariant: for plain messages the text equals that of transformers'
-`apply_chat_template(tokenize=False)` byte for byte, except that the clock stands still at the moment it was taken.
+Owns the compiled template and what it is given. Invariant: for messages in a form that the template takes the text
+equals that of transformers' `apply_chat_template(tokenize=False)` byte for byte, except that the clock stands still.
 Never imports transformers, never changes the messages it is given.
 """
 

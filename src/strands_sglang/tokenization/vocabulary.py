@@ -74,6 +74,9 @@ class Vocabulary:
         self.eos = self.tokens.get(str(named.get("eos_token")))
         bos = self.tokens.get(str(named.get("bos_token")))
         self.bos_id = bos.id if bos is not None else None
+        # The token for what a model has no token for does come out of content, and says nothing.
+        unknown = named.get("unk_token") or getattr(getattr(self._backend, "model", None), "unk_token", None)
+        self._forbidden = frozenset(self.by_id) - {token.id for token in self.tokens.values() if token.text == unknown}
         self._pattern = re.compile(_alternatives(self.tokens)) if self.tokens else None
         self._first_characters = tuple(sorted({text[0] for text in self.tokens}))
         self._anchor = next((t for t in self.tokens.values() if not (t.rstrip or t.normalized)), None)
@@ -143,11 +146,11 @@ class Vocabulary:
         """Return the ids of a stretch of text between control tokens, in which literals of such tokens stay text."""
         if self._plain is not None and self._start_is_neutral:
             ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
-            if self.by_id.keys().isdisjoint(ids):
+            if self._forbidden.isdisjoint(ids):
                 return ids
         ids = [token for part in self._harmless_parts(text) for token in self._encode_inside(part)]
-        if not self.by_id.keys().isdisjoint(ids):
-            literal = next(self.by_id[token].text for token in ids if token in self.by_id)
+        if not self._forbidden.isdisjoint(ids):
+            literal = next(self.by_id[token].text for token in ids if token in self._forbidden)
             raise TemplateNotExactError(
                 f"{self.name}: the tokenizer makes the control token {literal!r} out of plain text",
                 model=self.name,

@@ -13,6 +13,7 @@ from strands_sglang.errors import (
     ChatTemplateError,
     ChatTemplateMissingError,
     SGLangConfigError,
+    UnknownNameError,
     UnsupportedContentError,
 )
 from strands_sglang.tokenization import ChatTokenizer
@@ -208,6 +209,8 @@ def test_named_templates_are_chosen_as_transformers_does() -> None:
     assert first_letter([]) == "D"
     assert first_letter(TOOLS) == "T"
     assert first_letter(TOOLS, chat_template="other") == "O"
+    with pytest.raises(UnknownNameError, match="default"):
+        first_letter([], chat_template="defualt")
 
 
 def test_a_template_that_raises_keeps_its_words_and_names_the_message() -> None:

@@ -169,6 +169,31 @@ def test_a_token_across_the_beginning_of_content_stays_text(content: str, before
     assert control == {"<|end|>": 1}
 
 
+def test_a_token_that_forms_across_a_border_is_reported_or_raised() -> None:
+    source = "{% for m in messages %}<{{ m.content }}><|end|>{% endfor %}"
+    tokenizer = byte_tokenizer("<|end|>", plain=("<think>",))
+
+    prompt = ChatTokenizer(tokenizer, chat_template=source).first([user("think")])
+
+    assert [(g.literal, g.count) for g in prompt.guarded] == [("<think>", 1)]
+    with pytest.raises(ControlTokenError, match="with the template"):
+        ChatTokenizer(tokenizer, chat_template=source, control_tokens="raise").first([user("think")])
+
+
+def test_characters_that_the_model_does_not_know_are_no_control_token() -> None:
+    from tokenizers import Tokenizer, models
+
+    vocab = {"<unk>": 0} | {character: i for i, character in enumerate("<>abthink|", start=1)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[], unk_token="<unk>"))
+    tokenizer.add_special_tokens(["<unk>", "<|end|>", "<think>"])
+    chat = ChatTokenizer(tokenizer, chat_template="{% for m in messages %}{{ m.content }}<|end|>{% endfor %}")
+
+    prompt = chat.first([user("a <think> é b")])
+
+    assert tokenizer.token_to_id("<unk>") in prompt.ids
+    assert tokenizer.token_to_id("<think>") not in prompt.ids
+
+
 def test_harmless_borders_do_not_change_the_ids() -> None:
     chat = chat_tokenizer("qwen2.5")
     for text in ("> quoted", "a <", "think", "|", "im_start"):
