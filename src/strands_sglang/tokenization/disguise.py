@@ -125,6 +125,12 @@ class Disguise:
                 end = stop
         return "".join([*pieces, bare[end:]])
 
+    def reveal_quoted(self, words: str) -> str:
+        """Return an error's words with disguised characters swapped back, also where a quotation has escaped them."""
+        for cover, character in self._reveal.items():
+            words = words.replace(chr(cover), character).replace(f"\\U{cover:08x}", character)
+        return words
+
     def encode(self, text: str, *, after: ControlToken | None = None) -> list[int]:
         """Return the ids of a rendered text, disguised stretches as plain text.
 

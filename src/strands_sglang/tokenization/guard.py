@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
-from strands_sglang.errors import SGLangConfigError, UnsupportedContentError
+from strands_sglang.errors import SGLangConfigError, TokenizationError, UnsupportedContentError
 
 from .borders import Borders
 from .disguise import FIRST, LAST, Disguise, block_size
@@ -56,10 +56,14 @@ class Guard:
         if disguise.foreign:
             disguise = self._disguise(self._free_block(disguise.foreign))
             covered = self._cover(disguise, given, tools)
-        text = render(covered, disguise)
-        if disguise.unsure:
-            covered = self._cover(disguise, given, tools, borders=True)
-            text = disguise.settle(text, render(covered, disguise), next(iter(given)))
+        try:
+            text = render(covered, disguise)
+            if disguise.unsure:
+                covered = self._cover(disguise, given, tools, borders=True)
+                text = disguise.settle(text, render(covered, disguise), next(iter(given)))
+        except TokenizationError as error:
+            error.args = (disguise.reveal_quoted(str(error)),)
+            raise
         return text, disguise
 
     def _cover(

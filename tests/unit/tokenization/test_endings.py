@@ -331,6 +331,19 @@ def test_a_template_that_rewrites_earlier_text_is_refused() -> None:
     assert "what was before it is written differently" in refused(source)
 
 
+def test_a_refusal_quotes_the_callers_own_text() -> None:
+    source = (
+        "{% for m in messages %}{% if m.role == 'system' %}{% if loop.length < 3 %}{{ m.content }}{% endif %}"
+        "{% else %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+
+    words = refused(source, context=[{"role": "system", "content": "see <|end|> there"}, ASK])
+
+    assert "see <|end|> there" in words
+    assert "\\U001" not in words
+
+
 def test_a_turn_end_of_ordinary_text_is_refused_after_a_cut() -> None:
     source = (
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}###<|end|>{% endfor %}"
