@@ -76,6 +76,7 @@ async def test_messages_and_record_are_the_same_as_without_it(
             for text, end in answers
         ]
         on = stage(*steps, *["Done." + END] * 4, stream=streams, enable_thinking=thinking)
+        on.model.trajectory.id = "0" * 32  # ids of calls are made from it
         agent = on.agent()
         for _ in range(2):
             try:
