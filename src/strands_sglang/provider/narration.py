@@ -1,7 +1,8 @@
 """An answer as Strands' stream events: all at the end, or text as it is sampled.
 
-Whatever was shown early, the blocks that Strands builds from the events are exactly those of the finished answer:
-`Narration.finish` sends what is missing of each. Text is shown only once it cannot become part of a call.
+Whatever was shown early, the blocks that Strands builds from the events are exactly those of the finished `Answer`:
+`Narration.finish` sends what is missing of each. Text is shown only once it is far enough from the end not to become
+part of a call; an answer that turns out otherwise all the same keeps what was shown as a block of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from strands.types.streaming import StreamEvent
 
-from strands_sglang.tool_parsers import ParsedTurn
+from strands_sglang.tool_parsers import ParsedTurn, PieceKind
 
 from .answer import Answer, Block, Shown
 
@@ -114,10 +115,17 @@ class LiveText:
         parsed = self._parse(self._ids)
         if parsed.calls:
             return
-        reasoning, text = parsed.reasoning or "", parsed.content
-        if not text:
-            reasoning = reasoning[:-_HELD_BACK]
-        yield from self._narration.show(reasoning, text[:-_HELD_BACK])
+        if _in_reasoning(parsed):
+            yield from self._narration.show((parsed.reasoning or "")[:-_HELD_BACK], "")
+        else:
+            yield from self._narration.show(parsed.reasoning or "", parsed.content[:-_HELD_BACK])
+
+
+def _in_reasoning(parsed: ParsedTurn) -> bool:
+    """Whether an unfinished turn is still reasoning, so that its reasoning may grow."""
+    if not parsed.reasoning:
+        return False
+    return not parsed.pieces or parsed.pieces[-1].kind is PieceKind.REASONING
 
 
 def _kind(block: Block) -> str:
