@@ -73,7 +73,7 @@ ROOTS = {errors.SGLangError, errors.SGLangClientError}
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'SGLangModle'"):
-        strands_sglang.SGLangModle  # type: ignore[attr-defined]  # noqa: B018
+        strands_sglang.SGLangModle  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,9 @@ def test_an_empty_rollout_is_true() -> None:
     assert Rollout()
     assert len(Rollout()) == 0
     assert Rollout().initial_prompt_length == 0
-    assert Rollout().token_ids == Rollout().segment_info == Rollout().weight_versions == []
+    assert Rollout().token_ids == []
+    assert Rollout().segment_info == []
+    assert Rollout().weight_versions == []
     assert repr(Rollout()) == "Rollout(tokens=0, sampled=0, segments=0)"
     assert Rollout.from_json(Rollout().to_json()) == Rollout()
 
