@@ -20,7 +20,7 @@ from tests.templates.reference import TransformersRendering, stand_in_tokenizer
 
 
 class Thinking(StrEnum):
-    """What is passed to the template as `enable_thinking` (Qwen, GLM ...) and as `thinking` (DeepSeek)."""
+    """What is passed to the template as `enable_thinking`, which DeepSeek calls `thinking`."""
 
     DEFAULT = "default"
     """Nothing."""
@@ -29,10 +29,10 @@ class Thinking(StrEnum):
     OFF = "off"
     """False."""
 
-    @property
-    def args(self) -> dict[str, Any]:
-        """The template arguments."""
-        return {} if self is Thinking.DEFAULT else dict.fromkeys(("enable_thinking", "thinking"), self is Thinking.ON)
+    def args(self, model: str) -> dict[str, Any]:
+        """Return the template arguments for a model."""
+        name = "thinking" if model.startswith("deepseek") else "enable_thinking"
+        return {} if self is Thinking.DEFAULT else {name: self is Thinking.ON}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +62,10 @@ def survey_template(name: str) -> Survey:
 
 def _survey(name: str, tokenizer: Any, thinking: Thinking) -> Survey:
     try:
-        chat = ChatTokenizer(tokenizer, chat_template_kwargs=thinking.args)
+        chat = ChatTokenizer(tokenizer, chat_template_kwargs=thinking.args(name))
     except ChatTemplateError:
         return Survey(name=name, results=(), tools=False)
-    reference = TransformersRendering(tokenizer, **thinking.args)
+    reference = TransformersRendering(tokenizer, **thinking.args(name))
     return Survey(name=name, results=tuple(check_shapes(chat, reference)), tools=_writes_tools(reference))
 
 

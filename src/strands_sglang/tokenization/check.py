@@ -191,15 +191,16 @@ def _check_shape(tokenizer: Incremental, reference: Reference, shape: Shape) -> 
     played = with_literals(shape, literals) if shape.hostile and literals else shape
     guarded = any(next(reference.find(text), None) for text in texts(played))
     reference = Covered(reference) if guarded else reference
-    rehearsal = Rehearsal(tokenizer, reference, played)
+    harmless = Rehearsal(tokenizer, reference, with_literals(shape, ["words"]))
+    rehearsal = Rehearsal(tokenizer, reference, played, twin=harmless) if shape.hostile else harmless
     judge = Judge(tokenizer, reference, by_text=guarded)
-    harmless = Rehearsal(tokenizer, reference, with_literals(shape, ["words"])).steps() if shape.hostile else None
     judgements: list[Judgement] = []
     try:
-        for step in rehearsal.steps():
+        # The twin of a hostile conversation goes one step ahead of it; any other is its own.
+        for twin, step in zip(harmless.steps(), rehearsal.steps(), strict=True) if shape.hostile else _twice(rehearsal):
             judgement = judge.judge(step)
-            if harmless is not None and judgement.verdict is not Verdict.FAULT:
-                judgement = _control_from_content(step, next(harmless), reference) or judgement
+            if step is not twin and judgement.verdict is not Verdict.FAULT:
+                judgement = _control_from_content(step, twin, reference) or judgement
             judgements.append(judgement)
             if judgement.verdict is Verdict.FAULT:
                 break
@@ -224,6 +225,10 @@ def _check_shape(tokenizer: Incremental, reference: Reference, shape: Shape) -> 
         difference=worst.difference,
         prompts=len(judgements),
     )
+
+
+def _twice(rehearsal: Rehearsal) -> Iterator[tuple[Step, Step]]:
+    return ((step, step) for step in rehearsal.steps())
 
 
 def _fault(shape: Shape, detail: str) -> ShapeResult:

@@ -71,16 +71,11 @@ class Scale:
         """Return the text of what is on this scale."""
         return part if self._by_text else self._tokenizer.decode([ord(character) for character in part])
 
-    def control_starts(self, part: str) -> list[int]:
-        """Return where control tokens begin."""
+    def control_spans(self, part: str) -> list[tuple[int, int]]:
+        """Return where control tokens begin and end."""
         if self._by_text:
-            return [match.start() for match in self._reference.find(part)]
-        return [index for index, character in enumerate(part) if ord(character) in self._control_ids]
-
-    def last_control_end(self, part: str) -> int:
-        """Return where the last control token ends; 0 where there is none, or where nothing can merge."""
-        starts = [] if self._by_text else self.control_starts(part)
-        return starts[-1] + 1 if starts else 0
+            return [match.span() for match in self._reference.find(part)]
+        return [(i, i + 1) for i, character in enumerate(part) if ord(character) in self._control_ids]
 
 
 def align(step: Step, whole: str, scale: Scale) -> list[Span] | str:
@@ -91,24 +86,35 @@ def align(step: Step, whole: str, scale: Scale) -> list[Span] | str:
         whole: The whole rendering on the scale.
         scale: What they are compared by.
     """
-    spans: list[Span] = []
-    lead, start = "", 0
-    for number, prompt in enumerate(step.prompts):
+    furthest = 0
+
+    def search(number: int, start: int, lead: str) -> list[Span] | None:
+        """Return what is between the parts from `number` on, with the first way to place them all."""
+        nonlocal furthest
+        if number == len(step.prompts):
+            return []
+        furthest = max(furthest, number)
         turn = step.turns[number - 1] if number else None
         tail = step.turns[number].prompt_tail if number < len(step.turns) else None
-        place = _find(whole, start, scale.of_ids(prompt), tail, turn, scale)
-        if place is None:
-            if turn is not None:
-                return f"the whole rendering does not hold what was put after sampled turn {number}"
-            return "the whole rendering does not begin with the first prompt: later messages change what was there"
-        if turn is not None:
-            spans.append(Span(lead=lead, closing=place.closing, found=whole[start : place.start]))
-        lead, start = place.rest, place.end
-    return spans
+        for place in _places(whole, start, scale.of_ids(step.prompts[number]), tail, turn, scale):
+            behind = search(number + 1, place.end, place.rest)
+            if behind is not None:
+                span = Span(lead=lead, closing=place.closing, found=whole[start : place.start])
+                return [span, *behind] if turn is not None else behind
+        return None
+
+    spans = search(0, 0, "")
+    if spans is not None:
+        return spans
+    if furthest:
+        return f"the whole rendering does not hold what was put after sampled turn {furthest}"
+    return "the whole rendering does not begin with the first prompt: later messages change what was there"
 
 
-def _find(whole: str, start: int, part: str, tail: str | None, turn: PlayedTurn | None, scale: Scale) -> _Place | None:
-    """Return where a prompt part stands in the whole rendering.
+def _places(
+    whole: str, start: int, part: str, tail: str | None, turn: PlayedTurn | None, scale: Scale
+) -> Iterator[_Place]:
+    """Yield where a prompt part stands in the whole rendering, the closest form of it first.
 
     Args:
         whole: The whole rendering.
@@ -119,15 +125,14 @@ def _find(whole: str, start: int, part: str, tail: str | None, turn: PlayedTurn 
         scale: What they are compared by.
     """
     ended = turn is None or turn.ending is Ending.STOP
-    for closed in [0] if ended else dict.fromkeys([0, *scale.control_starts(part)]):
+    for closed in [0] if ended else dict.fromkeys([0, *(start for start, _ in scale.control_spans(part))]):
         for form, rest in _forms(part[closed:], tail, scale):
             if tail is None:
                 position = max(len(whole) - len(form), start)
             else:
                 position = 0 if turn is None else whole.find(form, start)
             if position >= 0 and whole.startswith(form, position):
-                return _Place(closing=part[:closed], start=position, end=position + len(form), rest=rest)
-    return None
+                yield _Place(closing=part[:closed], start=position, end=position + len(form), rest=rest)
 
 
 def _forms(part: str, tail: str | None, scale: Scale) -> Iterator[tuple[str, str]]:
@@ -135,10 +140,11 @@ def _forms(part: str, tail: str | None, scale: Scale) -> Iterator[tuple[str, str
     yield part, ""
     if tail is None:
         return
-    text = scale.to_text(part)
+    text, plain = scale.to_text(part), part
     if tail and text.endswith(tail):
         cut = next((n for n in range(1, len(part) + 1) if scale.to_text(part[-n:]) == tail), None)
-        part = scale.of_text(text.removesuffix(tail)) if cut is None else part[:-cut]
-        yield part, ""
-    if 0 < (end := scale.last_control_end(part)) < len(part):
+        plain = scale.of_text(text.removesuffix(tail)) if cut is None else part[:-cut]
+        yield plain, ""
+    _, end = max(scale.control_spans(plain), default=(0, 0))
+    if 0 < end < len(part) and part.startswith(plain[:end]):
         yield part[:end], part[end:]

@@ -137,9 +137,10 @@ class Judge:
     def _explain_texts(self, step: Step, turn: PlayedTurn, ours: str, theirs: str) -> list[Cause] | None:
         """Return why a turn has one text where the whole rendering has another; None if nothing shows it."""
         causes: list[Cause] = []
+        as_last = turn.as_last
         for cause, text, instead in _parts(turn):
             if text in ours and text not in theirs and self._is_unread(step, turn, instead):
-                ours = ours.replace(text, "", 1)
+                ours, as_last = ours.replace(text, "", 1), as_last.replace(text, "", 1)
                 causes.append(cause)
         sampled, found = differing(ours, theirs)
         something = step.messages[turn.index]["content"] if is_empty(turn.held) else ""
@@ -156,8 +157,8 @@ class Judge:
         if plain[0] == plain[1]:
             return [*causes, Cause.REASONING_MARKS]
         # Only what the template itself writes there, and ended alike: a turn end must not hide in a difference.
-        as_last = plain[0].strip() == turn.as_last.strip() and turn.stop and plain[1].endswith(turn.stop)
-        return [*causes, Cause.LAST] if as_last else None
+        ended_alike = turn.stop and plain[1].endswith(turn.stop)
+        return [*causes, Cause.LAST] if ended_alike and plain[0].strip() == as_last.strip() else None
 
     def _is_unread(self, step: Step, turn: PlayedTurn, instead: Message) -> bool:
         """Return whether the whole rendering is the same when the turn's message has something else, or lacks it."""
@@ -196,6 +197,7 @@ def _parts(turn: PlayedTurn) -> Iterator[tuple[Cause, str, Message]]:
     """Yield what a template may leave out of a turn: the cause, its text, and the message without it."""
     if turn.reasoned:
         yield Cause.REASONING, str(turn.held["reasoning_content"]), {"reasoning_content": None}
+        yield Cause.REASONING, str(turn.held["reasoning_content"]), {"reasoning_content": SOMETHING}
     calls = turn.held.get("tool_calls")
     if calls and turn.held["content"]:
         yield Cause.TEXT, str(turn.held["content"]), {"content": ""}

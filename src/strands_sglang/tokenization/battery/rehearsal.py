@@ -137,8 +137,18 @@ class Rehearsal:
         messages: The messages as the host holds them by now, cut turns cut.
     """
 
-    def __init__(self, tokenizer: Incremental, reference: Reference, shape: Shape) -> None:
-        """Prepare to play `shape` with `tokenizer`, its turns simulated by `reference`."""
+    def __init__(
+        self, tokenizer: Incremental, reference: Reference, shape: Shape, *, twin: Rehearsal | None = None
+    ) -> None:
+        """Prepare to play a shape.
+
+        Args:
+            tokenizer: What is checked.
+            reference: What renders whole conversations, and simulates the turns.
+            shape: The shape.
+            twin: A rehearsal of the same shape, always one step ahead, whose turns are taken over.
+        """
+        self._twin = twin
         self.tokenizer = tokenizer
         self.reference = reference
         self.shape = shape
@@ -197,6 +207,9 @@ class Rehearsal:
 
     def _simulate(self, index: int, end: int, ending: Ending, prompt: str) -> PlayedTurn:
         """Return the turn as a model would sample it, and note how the host then holds it."""
+        if self._twin is not None:
+            self.messages[index], self._written[index] = self._twin.messages[index], self._twin._written[index]
+            return self._twin._turns[len(self._turns)]
         message = self._written[index]
         try:
             played = self._simulate_written(index, end, ending, prompt)
@@ -247,20 +260,14 @@ class Rehearsal:
 
     def _expect_message(self, message: Message, index: int, end: int, prompt: str) -> Expectation:
         before, after = self._written[:index], self._written[index + 1 : end]
-        whole = self._render([*before, message], generation_prompt=False)
-        expectation = expect(
+        return expect(
             message,
             prompt=prompt,
-            whole=whole,
+            whole=self._render([*before, message], generation_prompt=False),
             following=lambda: self._render([*before, message, *after]),
             find=self.reference.find,
             eos=self.reference.eos,
         )
-        # A template that writes no header either lets hostile content stand where a header would.
-        stop = expectation.stop
-        own = not stop or stop in whole[-2 * len(stop) :]
-        mistaken = not own and self.shape.hostile and after and str(after[0]["content"]).startswith(stop)
-        return replace(expectation, stop="") if mistaken else expectation
 
     def _render(self, messages: Sequence[Message], *, generation_prompt: bool = True) -> str:
         return self.reference.render(messages, self.shape.tools, generation_prompt=generation_prompt)

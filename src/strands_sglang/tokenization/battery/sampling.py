@@ -90,17 +90,21 @@ def expect(
     head, tail, body = split_turn(prompt, whole, find)
     content = message.get("content")
     body, stop = _split_stop(body, find, eos)
+    calls = message.get("tool_calls") or ()
+    if calls and not _is_written(calls[0], body):
+        # Some templates write a call in history only.
+        history = _split_history(split_turn(prompt, following(), find)[2], calls, find)
+        body, stop = history or (body, stop)
     if not stop:
-        body = _without_separator(body, "" if message.get("tool_calls") else content)
+        body = _without_separator(body, "" if calls else content)
         separator, stop = _next_header(following(), head[-_ANCHOR:] + body, find)
         body += separator
     reasoning, as_last = str(message.get("reasoning_content") or ""), without_marks(body) + stop
     if tail.strip():
         body = _after_marks(body, reasoning, _closing_of(prompt))
-    if message.get("tool_calls"):
-        if not any(word in body for word in _words_of(message["tool_calls"][0])):
-            body += calls_as_text(message["tool_calls"])
-        body = _text_before_calls(body, str(content or ""), message["tool_calls"][0]["function"]["name"])
+    if calls:
+        body = body if _is_written(calls[0], body) else body + calls_as_text(calls)
+        body = _text_before_calls(body, str(content or ""), calls[0]["function"]["name"])
     return Expectation(
         text=body,
         stop=stop,
@@ -178,6 +182,10 @@ def _words_of(call: Mapping[str, Any]) -> Iterator[str]:
     yield from (value for value in call["function"]["arguments"].values() if isinstance(value, str))
 
 
+def _is_written(call: Mapping[str, Any], text: str) -> bool:
+    return any(word in text for word in _words_of(call))
+
+
 def calls_as_text(calls: Sequence[Mapping[str, Any]]) -> str:
     """Return calls in some form, for a template that does not write them."""
     return "".join(json.dumps(call["function"]) for call in calls)
@@ -237,15 +245,30 @@ def _split_stop(body: str, find: Find, eos: str) -> tuple[str, str]:
     """Split the rest of a rendering into the turn's text and the token that stops the engine, if one is written."""
     text, stop = body.rstrip(), ""
     for match in reversed(list(find(text))):
-        if match.end() != len(text) or _closes_a_block(match[0], text):
+        if match.end() != len(text.rstrip()) or _closes_a_block(match[0], text.rstrip()):
             break
         text, stop = text[: match.start()], match[0]
-        if stop == eos or text != text.rstrip():
+        if stop == eos:
             break
     if eos and eos in text:
         # Some templates end the last message twice; an engine stops at the first end.
         return text[: text.index(eos)], eos
     return (text, stop) if stop else (body, "")
+
+
+def _split_history(body: str, calls: Sequence[Mapping[str, Any]], find: Find) -> tuple[str, str] | None:
+    """Split a turn off what follows it, by its calls; None if they are not there."""
+    end = 0
+    for call in calls:
+        name, _, *values = _words_of(call)
+        if (at := body.find(name, end)) < 0:
+            return None
+        end = at + len(name)
+        end = max([end, *(body.find(value, end) + len(value) for value in values if value in body[end:])])
+    for match in find(body):
+        if match.start() >= end and not _closes_a_block(match[0], body[: match.end()]):
+            return body[: match.start()], match[0]
+    return None
 
 
 def _without_separator(body: str, content: Any) -> str:

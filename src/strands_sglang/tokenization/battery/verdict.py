@@ -26,7 +26,7 @@ class Cause(StrEnum):
     """Why a whole rendering differs inside sampled turns."""
 
     REASONING = "the template leaves reasoning out of history"
-    """Shown by rendering without that reasoning, which gives the same text."""
+    """Shown by rendering without that reasoning, or with other reasoning, which gives the same text."""
     REASONING_MARKS = "the template writes marks of reasoning otherwise in history"
     """The rest of the turn is the same, and what differs holds marks and blanks only."""
     REASONING_REFUSED = "the template refuses reasoning there"
