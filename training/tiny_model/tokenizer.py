@@ -22,6 +22,10 @@ import jinja2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 PACKAGE_DATA = pathlib.Path(__file__).resolve().parents[2] / "src/strands_sglang/engine/tiny_model"
+if not PACKAGE_DATA.is_dir():  # beside an installed package, without the sources
+    from strands_sglang.engine import TINY_MODEL
+
+    PACKAGE_DATA = pathlib.Path(TINY_MODEL)
 TEMPLATE_FILE = PACKAGE_DATA / "chat_template.jinja"
 VOCABULARY_SIZE = 1024
 END_OF_TEXT, START, END = SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
