@@ -60,6 +60,14 @@ class Segment:
     message_index: int | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Refuse what would break the lengths of the columns."""
+        if self.replaces < 0:
+            raise RecordError(f"a segment cannot replace {self.replaces} ids")
+        for version, start, end in self.weight_spans:
+            if not 0 <= start <= end <= len(self.ids):
+                raise RecordError(f"weights {version!r}: the span {start} to {end} is not within {len(self.ids)} ids")
+
     @classmethod
     def of(
         cls,
@@ -258,7 +266,7 @@ class Rollout:
             )
         try:
             return cls((_segment_from_dict(row) for row in saved["segments"]), image_data=saved["image_data"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise RecordFormatError(f"damaged rollout: {error!r}") from error
 
     @classmethod
@@ -270,7 +278,7 @@ class Rollout:
         """
         try:
             saved = json.loads(text)
-        except ValueError as error:
+        except (RecursionError, ValueError) as error:
             raise RecordFormatError(f"not a saved rollout: {error}") from error
         return cls.from_dict(saved)
 
@@ -308,12 +316,15 @@ def _segment_from_dict(row: Mapping[str, Any]) -> Segment:
     unknown = row.keys() - {"kind", "ids", "logprobs", "replaces", "weight_spans", "message_index", "facts"}
     if unknown:
         raise ValueError(f"unknown segment fields {sorted(unknown)}")
+    index, facts = row.get("message_index"), row.get("facts", {})
+    if not isinstance(facts, Mapping) or not (index is None or type(index) is int):
+        raise TypeError(f"facts must be an object and message_index an integer, got {facts!r} and {index!r}")
     return Segment.of(
         SegmentKind(row["kind"]),
         row["ids"],
         row.get("logprobs"),
         replaces=int(row.get("replaces", 0)),
         weight_spans=tuple((str(version), int(start), int(end)) for version, start, end in row.get("weight_spans", ())),
-        message_index=row.get("message_index"),
-        facts=row.get("facts", {}),
+        message_index=index,
+        facts=facts,
     )

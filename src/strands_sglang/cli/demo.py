@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     # The tiny model's matrices are too small for a second thread to pay; read when NumPy is loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if args.output and (args.output.is_dir() or not args.output.parent.is_dir()):
+        raise SGLangConfigError(f"--output: {str(args.output)!r} is a folder, or is in a folder that does not exist")
     try:
         from rich.console import Console
     except ImportError as error:
@@ -81,7 +83,10 @@ async def _demo(args: argparse.Namespace, console: Console) -> int:
     for line in summary(rollout, result.stop_reason):
         console.print(line)
     if args.output:
-        args.output.write_text(rollout.to_json() + "\n", encoding="utf-8")
+        try:
+            args.output.write_text(rollout.to_json() + "\n", encoding="utf-8")
+        except OSError as error:
+            raise SGLangConfigError(f"--output: the rollout cannot be saved: {error}") from error
         console.print(f"saved to {args.output}")
     return 0
 

@@ -38,9 +38,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _port(text: str) -> int:
-    port = int(text)
+    port = int(text) if text.isdecimal() else -1
     if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{port} is not a port: 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
     return port
 
 

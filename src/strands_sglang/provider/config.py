@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, cast, get_type_hints
 
@@ -80,6 +81,16 @@ def validated(options: Mapping[str, Any]) -> SGLangConfig:
             raise SGLangConfigError(f"{name} must be True, False or None, got {value!r}")
         if name in _MAPPINGS and not (value is None or isinstance(value, Mapping)):
             raise SGLangConfigError(f"{name} must be a mapping or None, got {type(value).__name__}")
+        if name == "chat_template_kwargs":
+            _check_json(value)
         if name == "context_window_limit" and not (value is None or (type(value) is int and value > 0)):
             raise SGLangConfigError(f"context_window_limit must be a positive integer or None, got {value!r}")
     return cast(SGLangConfig, dict(options))
+
+
+def _check_json(template_kwargs: Any) -> None:
+    """Refuse arguments of a template that are no JSON values: renderings are shared by their value."""
+    try:
+        json.dumps(template_kwargs, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise SGLangConfigError(f"chat_template_kwargs must hold JSON values under names: {error}") from error

@@ -41,8 +41,9 @@ class LoopLimiter(HookProvider):
     An iteration is one answer with calls, their execution and their results; parallel calls of one answer are one
     iteration. All limits are checked after the results of a tool turn, `max_messages` after any user message. With
     `on_limit="raise"` an error of `LoopLimitReachedError` ends the invocation; with "stop" it returns normally with the
-    stop reason "cancelled", nothing is added to the history, and `result.state["loop_limit"]` names the limit. Counters
-    go on over several invocations until `reset()`.
+    stop reason "cancelled", nothing is added to the history, and `result.state["loop_limit"]` names the limit. A budget
+    that is spent before the first answer of an invocation raises in either case: Strands would add a text of its own.
+    Counters go on over several invocations until `reset()`.
 
     Its callbacks run last on "before" and "added" events and first on "after" events, so that other hooks' edits of
     messages and results are done when it decides.

@@ -21,7 +21,7 @@ from strands.types.streaming import StreamEvent
 from strands.types.tools import ToolChoice, ToolSpec
 
 from strands_sglang.client import SGLangClient
-from strands_sglang.errors import SGLangGenerationError, TokenizationError
+from strands_sglang.errors import SGLangConfigError, SGLangGenerationError, TokenizationError
 from strands_sglang.rollout import Rollout
 from strands_sglang.session import Conversation, HostHistory
 from strands_sglang.tokenization import ChatTokenizer
@@ -92,11 +92,12 @@ class SGLangModel(Model):
             ChatTemplateMissingError: If the tokenizer has no chat template.
             TemplateNotExactError: If the chat template fails the check.
         """
+        _check_parts(client, tool_parser)
         self.client = client
         self.tokenizer = tokenizer
         self.tool_parser = tool_parser if tool_parser is not None else HermesToolParser()
         self.config: Config = validated(config)
-        self._chat_tokenizer()  # a tokenizer that cannot serve is refused here, not in the middle of an episode
+        self._chat_tokenizer()  # without a template, or with one that drifts, it is refused before the first episode
         self.reset()
         logger.debug("config=<%s> | initialized", self.config)
 
@@ -297,6 +298,18 @@ def _chat_tokenizer(
         chat_template_kwargs=json.loads(template_kwargs),
         control_tokens=control_tokens,
     )
+
+
+def _check_parts(client: Any, tool_parser: Any) -> None:
+    """Refuse what is no client or no parser before a generation is paid for."""
+    if not hasattr(client, "send"):
+        raise SGLangConfigError(f"client must be an SGLangClient, got {client!r}", hint="client=SGLangClient(base_url)")
+    if tool_parser is None:
+        return
+    if isinstance(tool_parser, type) or not (hasattr(tool_parser, "parse") or hasattr(tool_parser, "parse_turn")):
+        raise SGLangConfigError(
+            f"tool_parser must be a parser, got {tool_parser!r}", hint='tool_parser=get_tool_parser("hermes")'
+        )
 
 
 @lru_cache(maxsize=32)

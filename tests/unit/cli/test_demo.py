@@ -91,6 +91,7 @@ def test_a_server_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str])
     ("arguments", "words"),
     [
         (["--tokenizer", "./nowhere"], "nowhere"),
+        (["--output", "nowhere/rollout.json"], "--output: 'nowhere/rollout.json'"),
         (["--tool-parser", "hermess"], "did you mean 'hermes'"),
     ],
 )

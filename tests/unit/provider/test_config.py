@@ -8,6 +8,7 @@ import pytest
 from strands_sglang import SGLangClient, SGLangModel, get_tokenizer
 from strands_sglang.engine import TINY_MODEL
 from strands_sglang.errors import ChatTemplateMissingError, SGLangConfigError, TemplateNotExactError
+from strands_sglang.tool_parsers import HermesToolParser
 
 from .conftest import END
 from .test_episode import Build
@@ -24,6 +25,7 @@ from .test_episode import Build
         ({"control_tokens": None}, "control_tokens must be one of"),
         ({"return_logprob": "yes"}, "return_logprob must be True, False or None"),
         ({"sampling_params": [1]}, "sampling_params must be a mapping"),
+        ({"chat_template_kwargs": {"x": object()}}, "chat_template_kwargs must hold JSON values"),
         ({"context_window_limit": 0}, "context_window_limit must be a positive integer"),
     ],
 )
@@ -32,6 +34,18 @@ def test_an_option_that_cannot_be_meant_is_refused(stage: Build, options: dict[s
         stage(**options)
     with pytest.raises(SGLangConfigError, match=words):
         stage().model.update_config(**options)
+
+
+@pytest.mark.parametrize("client", [None, "http://localhost:1"])
+def test_what_is_no_client_is_refused(client: Any) -> None:
+    with pytest.raises(SGLangConfigError, match="client must be an SGLangClient"):
+        SGLangModel(client=client, tokenizer=get_tokenizer(TINY_MODEL))
+
+
+@pytest.mark.parametrize("parser", ["hermes", HermesToolParser, 3])
+def test_what_is_no_parser_is_refused(parser: Any) -> None:
+    with pytest.raises(SGLangConfigError, match="tool_parser must be a parser"):
+        SGLangModel(client=SGLangClient("http://localhost:1"), tokenizer=get_tokenizer(TINY_MODEL), tool_parser=parser)
 
 
 async def test_an_update_takes_effect_with_the_next_call(stage: Build) -> None:

@@ -133,6 +133,20 @@ def test_it_is_a_field_of_a_pydantic_model() -> None:
     assert Row.model_validate_json(Row(rollout=rollout).model_dump_json()).rollout == rollout
 
 
+SAVED = '{"format": "strands-sglang/rollout", "version": 1, "image_data": [], "segments": [%s]}'
+DAMAGED = [
+    "{}",
+    "3",
+    '{"kind": "prompt", "ids": [1], "replaces": -3}',
+    '{"kind": "prompt", "ids": [1], "replaces": Infinity}',
+    '{"kind": "prompt", "ids": [1], "facts": 3}',
+    '{"kind": "prompt", "ids": [1], "message_index": "x"}',
+    '{"kind": "prompt", "ids": [1], "weight_spans": [["v", -1, 1]]}',
+    '{"kind": "prompt", "ids": [1], "weight_spans": [["v", 0, 99]]}',
+    '{"kind": "prompt", "ids": [1], "logprobs": []}',
+]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -141,6 +155,8 @@ def test_it_is_a_field_of_a_pydantic_model() -> None:
         ('{"format": "other"}', "expected format"),
         ('{"format": "strands-sglang/rollout", "version": 99}', "version 99 is unknown"),
         ('{"format": "strands-sglang/rollout", "version": 1}', "damaged"),
+        *((SAVED % row, "damaged") for row in DAMAGED),
+        ("[" * 100_000, "not a saved rollout"),
         (
             '{"format": "strands-sglang/rollout", "version": 1, "image_data": [], "segments": [{"kind": "x"}]}',
             "damaged",
