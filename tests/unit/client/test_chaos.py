@@ -57,6 +57,8 @@ def swap_two_logprobs(fields: dict[str, Any]) -> None:
 def lose_a_token(fields: dict[str, Any]) -> None:
     for values in (fields["ids"], fields["logprobs"]):
         del values[-1]
+    kept = len(fields["ids"])  # a span beyond the ids would be refused by the record itself
+    fields["weight_spans"] = [(version, start, min(end, kept)) for version, start, end in fields["weight_spans"]]
 
 
 def name_other_weights(fields: dict[str, Any]) -> None:
