@@ -12,8 +12,11 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import zip_longest
+from typing import Any
 
 from .rollout import Rollout, Segment
+from .termination import Termination
 
 
 class Lineage(StrEnum):
@@ -53,6 +56,8 @@ class Turn:
         lineage: Whose turn it is.
         fate: What the host did with the answer.
         images: Images that belong to this turn's prompt, as data URLs.
+        credit: Numbers given to this turn by whoever judges the episode, by name: `{"reward": 1.0, "advantage": 0.3}`.
+            `Sample.credit` spreads them over the turn's sampled tokens.
     """
 
     index: int
@@ -63,6 +68,7 @@ class Turn:
     lineage: Lineage
     fate: TurnFate = TurnFate.KEPT
     images: tuple[str, ...] = ()
+    credit: dict[str, float] = field(default_factory=dict)
 
     def path(self) -> list[Turn]:
         """Return the turns from the root to this one."""
@@ -90,6 +96,8 @@ class Sample:
         loss_mask: 1 where a token is trainable in this sample; length `len(rollout)`.
         lineage: Whose branch it is.
         weight: 1 / number of samples of the episode, for trainers that average over samples.
+        turns: The branch's turns, from its root to its leaf; `rollout` is their segments end to end.
+        index: Position among the samples of the episode that were cut together.
     """
 
     rollout_id: str
@@ -97,6 +105,24 @@ class Sample:
     loss_mask: list[int]
     lineage: Lineage
     weight: float
+    turns: tuple[Turn, ...] = ()
+    index: int = 0
+
+    def credit(self, name: str) -> list[float | None]:
+        """Spread a per-turn number over tokens.
+
+        Args:
+            name: Key of `Turn.credit`.
+
+        Returns:
+            One entry per token, length `len(rollout)`: the turn's number where `loss_mask` is 1, None elsewhere and
+            where the turn has no such number.
+        """
+        values: list[float | None] = []
+        for turn, after in zip_longest(self.turns, self.turns[1:]):
+            length = len(turn.prompt) + len(turn.sampled) - (after.prompt.replaces if after else 0)
+            values.extend([turn.credit.get(name)] * length)
+        return [value if mask else None for value, mask in zip(values, self.loss_mask, strict=True)]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -106,10 +132,20 @@ class Trajectory:
     Attributes:
         id: Identity shared by all samples of the episode.
         turns: Every committed turn, in order of commit.
+        termination: Why the episode ended; None until someone says so (the runner does).
+        reward: What the whole episode is worth; None until someone says so.
+        group_id: Identity shared by the episodes of one prompt, None outside a group.
+        group_index: Position within the group.
+        metadata: Whatever else belongs to the episode, as JSON values.
     """
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     turns: list[Turn] = field(default_factory=list)
+    termination: Termination | None = None
+    reward: float | None = None
+    group_id: str | None = None
+    group_index: int | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     def add(self, turn: Turn) -> None:
         """Append a committed turn."""
@@ -155,8 +191,10 @@ class Trajectory:
                 loss_mask=mask,
                 lineage=leaf.lineage,
                 weight=1 / len(rows),
+                turns=tuple(leaf.path()),
+                index=index,
             )
-            for leaf, mask in rows
+            for index, (leaf, mask) in enumerate(rows)
         ]
 
     def _sample_leaves(self, chosen: set[int]) -> Iterator[Turn]:
@@ -171,7 +209,7 @@ class Trajectory:
     def _mask(leaf: Turn, chosen: set[int], trained: set[int]) -> Iterator[int]:
         """Yield the mask of a branch, marking its turns as trained; turns trained elsewhere count as context."""
         path = leaf.path()
-        for turn, after in zip(path, [*path[1:], None], strict=True):
+        for turn, after in zip_longest(path, path[1:]):
             yield from [0] * len(turn.prompt)
             trainable = id(turn) in chosen and id(turn) not in trained
             trained.add(id(turn))

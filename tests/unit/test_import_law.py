@@ -20,13 +20,17 @@ LEVELS = {
     "wire": 1,
     "retry": 1,
     "termination": 1,
+    "routing": 1,
     "tool_parsers": 1,
     "tokenization": 1,
     "trajectory": 2,
     "client": 2,
-    "exporters": 2,
-    "viewer": 2,
     "engine": 2,
+    "records": 3,
+    "exporters": 3,
+    "verification": 3,
+    "replay": 3,
+    "viewer": 3,
     "session": 3,
     "provider": 4,
     "runner": 5,
@@ -41,11 +45,12 @@ HOMES = {
     "transformers": {"tokenization"},
     "jinja2": {"tokenization"},
     "tokenizers": {"engine"},
-    "numpy": {"engine"},
-    "rich": {"cli"},
+    "numpy": {"engine", "routing", "exporters"},
+    "pyarrow": {"records", "exporters"},
+    "rich": {"cli", "runner"},
 }
 # Libraries that a module of these areas may name only inside a function, so that importing the area stays light.
-LAZY = {"transformers", "numpy", "rich", "tokenizers", "ray"}
+LAZY = {"transformers", "numpy", "rich", "tokenizers", "ray", "pyarrow"}
 # Folders that are themselves loaded on use only, and may name their library at the top.
 LOADED_ON_USE = {"engine/tiny": "numpy"}
 

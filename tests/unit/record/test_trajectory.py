@@ -32,6 +32,20 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
     return trajectory
 
 
+def turn_after(trajectory: Trajectory, parent: Turn | None, *, prompt: list[int], sampled: list[int]) -> Turn:
+    """Add a turn of the agent's own loop."""
+    turn = Turn(
+        index=len(trajectory.turns),
+        parent=parent,
+        prompt=Segment.of(SegmentKind.PROMPT, prompt),
+        sampled=Segment.of(SegmentKind.SAMPLED, sampled),
+        conversation=0,
+        lineage=Lineage.MAIN,
+    )
+    trajectory.add(turn)
+    return turn
+
+
 @given(trajectories(), st.booleans(), st.booleans())
 def test_each_sampled_token_is_trainable_in_exactly_one_sample(
     trajectory: Trajectory, side_calls: bool, discarded: bool
@@ -93,3 +107,15 @@ def test_a_discarded_answer_stays_and_is_not_exported() -> None:
     assert [branch.token_ids for branch in trajectory.branches] == [[1, 10], [1, 11]]
     assert [sample.rollout.token_ids for sample in trajectory.samples()] == [[1, 11]]
     assert len(trajectory.samples(include_discarded=True)) == 2
+
+
+def test_a_turns_credit_is_spread_over_its_trainable_tokens() -> None:
+    trajectory = Trajectory()
+    first = turn_after(trajectory, None, prompt=[1, 2], sampled=[3, 4])
+    second = turn_after(trajectory, first, prompt=[5], sampled=[6])
+    second.credit["advantage"] = 0.5
+    (sample,) = trajectory.samples()
+
+    assert sample.turns == (first, second)
+    assert sample.credit("advantage") == [None, None, None, None, None, 0.5]
+    assert sample.credit("reward") == [None] * 6
