@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
 import sys
@@ -10,15 +11,10 @@ from pathlib import Path
 
 from tests.real_tokenizers import MODELS, chat_template_names
 from tests.templates.page import page
-from tests.templates.survey import Survey, Thinking, survey_model, survey_template
+from tests.templates.survey import Task, Thinking, survey
 
 PAGE = Path(__file__).parents[2] / "docs" / "templates.md"
-Task = tuple[str, Thinking | None]
-
-
-def _survey(task: Task) -> Survey:
-    name, thinking = task
-    return survey_template(name) if thinking is None else survey_model(name, thinking)
+FAULTS = Path(__file__).with_name("known_faults.json")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,13 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
     tasks += [(name, None) for name in chat_template_names()]
     # A fresh interpreter per process: tokenizers start threads, which a fork would not take along.
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
-        surveys = dict(zip(tasks, pool.imap(_survey, tasks, chunksize=3), strict=True))
+        surveys = dict(zip(tasks, pool.imap(survey, tasks, chunksize=3), strict=True))
     models = {thinking: [surveys[name, thinking] for name in MODELS] for thinking in Thinking}
-    text = page(models, [survey for (_, thinking), survey in surveys.items() if thinking is None])
+    templates = [found for (_, thinking), found in surveys.items() if thinking is None]
+    faults = {found.name: found.faults for found in templates if found.faults}
+    written = {PAGE: page(models, templates), FAULTS: json.dumps(faults, indent=1) + "\n"}
     if options.check:
-        return 0 if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text else 1
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(text, encoding="utf-8")
+        return 0 if all(path.is_file() and path.read_text("utf-8") == text for path, text in written.items()) else 1
+    for path, text in written.items():
+        path.write_text(text, encoding="utf-8")
     print(f"{len(tasks)} surveys in {PAGE}")
     return 0
 

@@ -58,6 +58,7 @@ def page(models: Mapping[Thinking, Sequence[Survey]], templates: Sequence[Survey
         _causes([result for surveys in models.values() for survey in surveys for result in survey.results]),
         _refusals(models[Thinking.DEFAULT]),
         _template_table(templates),
+        _template_faults(templates),
         _shapes(),
         _FOOT,
     ]
@@ -135,6 +136,22 @@ def _template_table(surveys: Sequence[Survey]) -> str:
     lines.append(f"| all | {len(surveys)} | {' | '.join(map(str, _outcomes(surveys)))} |")
     shapes = _counts([result for survey in surveys for result in survey.results])
     return "\n".join([*lines, "", f"Shapes over all of them, exact / expected / refused / fault: {shapes}.", ""])
+
+
+def _template_faults(surveys: Sequence[Survey]) -> str:
+    """Return the templates at fault, which are also those that tests/templates/known_faults.json names."""
+    lines = [
+        "### Templates at fault",
+        "",
+        "Not solved yet: a shape is neither exact nor refused for a confirmed reason.",
+        "",
+        "| template | shapes | for example |",
+        "| --- | ---: | --- |",
+    ]
+    for survey in surveys:
+        if names := survey.faults:
+            lines.append(f"| {survey.name} | {len(names)} of {len(survey.results)} | {names[0]} |")
+    return "\n".join([*lines, ""])
 
 
 def _outcomes(surveys: Sequence[Survey]) -> list[int]:

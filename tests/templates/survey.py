@@ -14,6 +14,7 @@ from strands_sglang.errors import ChatTemplateError
 from strands_sglang.tokenization import ChatTokenizer
 from strands_sglang.tokenization.battery.conversations import battery
 from strands_sglang.tokenization.battery.shape import Shape
+from strands_sglang.tokenization.battery.verdict import Verdict
 from strands_sglang.tokenization.check import ShapeResult, check_shapes
 from tests.real_tokenizers import chat_template, real_tokenizer
 from tests.templates.reference import TransformersRendering, stand_in_tokenizer
@@ -48,6 +49,21 @@ class Survey:
     name: str
     results: tuple[ShapeResult, ...]
     tools: bool
+
+    @property
+    def faults(self) -> list[str]:
+        """Names of the shapes that are at fault."""
+        return [result.shape for result in self.results if result.verdict is Verdict.FAULT]
+
+
+Task = tuple[str, Thinking | None]
+"""What to survey: a model and what is passed to its template, or a template and None."""
+
+
+def survey(task: Task) -> Survey:
+    """Return the results of a task."""
+    name, thinking = task
+    return survey_template(name) if thinking is None else survey_model(name, thinking)
 
 
 def survey_model(name: str, thinking: Thinking = Thinking.DEFAULT) -> Survey:

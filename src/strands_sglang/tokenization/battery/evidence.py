@@ -39,7 +39,8 @@ def why_refused(rehearsal: Rehearsal, prompts: int) -> str | None:
     probes = [_probe(message, rehearsal.reference.find) for message in messages]
     try:
         if prompts == 0:
-            return _left_out(probes, _render(rehearsal, probes))
+            whole = _render(rehearsal, probes)
+            return _begins_twice(whole, rehearsal.reference.find) or _left_out(probes, whole)
         return _unstable(rehearsal, probes, sampled[prompts - 1])
     except ChatTemplateError:
         return None
@@ -130,6 +131,13 @@ def _probe(message: Message, find: Find) -> Message:
         for match in reversed(list(find(probe["content"]))):
             probe["content"] = f"{probe['content'][: match.start()]}words{probe['content'][match.end() :]}"
     return probe if any(_leaves(probe)) or probe["role"] == "assistant" else {**probe, "content": SOMETHING}
+
+
+def _begins_twice(whole: str, find: Find) -> str | None:
+    one, other = (*find(whole[:200]), None, None)[:2]
+    if one is None or other is None or one[0] != other[0] or (one.start(), other.start()) != (0, one.end()):
+        return None
+    return f"the template begins with {one[0]!r} twice"
 
 
 def _left_out(messages: Sequence[Message], whole: str) -> str | None:

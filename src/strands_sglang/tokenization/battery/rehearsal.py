@@ -217,17 +217,18 @@ class Rehearsal:
         except ChatTemplateError:
             if "reasoning_content" not in message:
                 raise
-            self._written[index] = {key: value for key, value in message.items() if key != "reasoning_content"}
+            self._written[index], ending = _without_reasoning(message, ending)
             played = self._simulate_written(index, end, ending, prompt)
-            self.messages[index] = {**played.held, "reasoning_content": message["reasoning_content"]}
+            refused = {} if ending is Ending.CUT_TEXT else {"reasoning_content": message["reasoning_content"]}
+            self.messages[index] = {**played.held, **refused}
         return played
 
     def _simulate_written(self, index: int, end: int, ending: Ending, prompt: str) -> PlayedTurn:
         expectation = self._expect(index, end, prompt)
         message = self._written[index]
-        if "reasoning_content" in message and not expectation.reasoned and ending is not Ending.CUT_REASONING:
+        if "reasoning_content" in message and not expectation.reasoned:
             # The prompt leaves no room for reasoning: then a model does not write what it wrote after reasoning.
-            message = {key: value for key, value in message.items() if key != "reasoning_content"}
+            message, ending = _without_reasoning(message, ending)
             self._written[index] = message
             expectation = self._expect(index, end, prompt)
         text, held = _ended(message, expectation, ending)
@@ -306,16 +307,18 @@ def _finish_reason(ending: Ending) -> str:
     return "length" if ending in cut else "abort" if ending is Ending.EMPTY else "stop"
 
 
+def _without_reasoning(message: Message, ending: Ending) -> tuple[Message, Ending]:
+    """Return a message without its reasoning; what was to be cut in it is cut in its text instead."""
+    plain = {key: value for key, value in message.items() if key != "reasoning_content"}
+    if ending is Ending.CUT_REASONING:
+        return {**plain, "content": message["reasoning_content"]}, Ending.CUT_TEXT
+    return plain, ending
+
+
 def _ended(message: Message, expectation: Expectation, ending: Ending) -> tuple[str, Message]:
     """Return a turn's text as far as it came, and the message the host makes of it."""
     text = expectation.text
     held = dict(as_parsed(message, text))
-    if not expectation.reasoned and held.get("reasoning_content") == message.get("reasoning_content"):
-        # What was not sampled, or not as reasoning, the host does not hold as such.
-        reasoning = held.pop("reasoning_content", None)
-        if ending is Ending.CUT_REASONING:
-            ending, held["content"] = Ending.CUT_TEXT, reasoning
-            text += reasoning or ""
     if ending is Ending.EMPTY:
         return "", {**held, "content": ""}
     if ending is Ending.CUT_TEXT:

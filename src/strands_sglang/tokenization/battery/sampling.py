@@ -89,7 +89,7 @@ def expect(
     """
     head, tail, body = split_turn(prompt, whole, find)
     content = message.get("content")
-    body, stop = _split_stop(body, find, eos)
+    body, stop = _split_stop(_without_next_prompt(body, prompt, find), find, eos)
     calls = message.get("tool_calls") or ()
     if calls and not _is_written(calls[0], body):
         # Some templates write a call in history only.
@@ -239,6 +239,15 @@ def _border(prompt: str, whole: str, find: Find) -> int:
         wholes = [*find(near), *_TAG.finditer(near)]
         border = min([border, *(start + m.start() for m in wholes if m.start() < border - start < m.end())])
     return border
+
+
+def _without_next_prompt(body: str, prompt: str, find: Find) -> str:
+    """Return a turn without a generation prompt behind it, which some templates write unasked."""
+    pairs = enumerate(zip(reversed(prompt), reversed(body), strict=False))
+    shared = next((i for i, (a, b) in pairs if a != b), min(len(prompt), len(body)))
+    tokens = list(find(body[len(body) - shared :]))
+    # What ends a turn is shared as well: only a header, of several tokens, is taken for a prompt.
+    return body[: len(body) - shared] + tokens[0][0] if len(tokens) > 2 and tokens[0].start() == 0 else body
 
 
 def _split_stop(body: str, find: Find, eos: str) -> tuple[str, str]:
