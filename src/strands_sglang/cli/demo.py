@@ -40,7 +40,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--tool-parser", metavar="NAME", help="tool-call format (default: told from the tokenizer's chat template)"
     )
-    parser.add_argument("--temperature", type=float, default=0.0, help="sampling temperature (default: 0)")
+    parser.add_argument("--temperature", type=_temperature, default=0.0, help="sampling temperature (default: 0)")
     parser.add_argument(
         "--enable-thinking",
         action=argparse.BooleanOptionalAction,
@@ -48,6 +48,14 @@ def add_parser(subparsers: Any) -> None:
         help="passed to the chat template (default: not passed)",
     )
     parser.add_argument("--output", metavar="FILE", type=Path, help="also save the rollout as JSON")
+
+
+def _temperature(text: str) -> float:
+    """Return a number that is no less than 0."""
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a finite number of at least 0, got {text!r}")
+    return value
 
 
 def run(args: argparse.Namespace) -> int:

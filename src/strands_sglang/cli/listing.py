@@ -32,6 +32,7 @@ def listing(rollout: Rollout, piece: Piece) -> Iterator[RenderableType]:
 
     position = 0
     for index, segment in enumerate(rollout.segments):
+        position -= segment.replaces
         kind = "sampled" if segment.is_sampled else ("result" if index else "prompt")
         yield Text(_heading(segment, position, first=not index), style="bold")
         yield _tokens(segment, piece, kind)
@@ -57,7 +58,9 @@ def _heading(segment: Segment, position: int, *, first: bool) -> str:
     """Return what a segment is, where it stands, and how it ended."""
     span = f"tokens {position} to {position + len(segment) - 1}" if len(segment) else "no tokens"
     if not segment.is_sampled:
-        return f"{'prompt' if first else 'tool results and template'} · {span} · loss mask 0"
+        name = "prompt" if first else "tool results and template"
+        replaced = " · takes the place of the sampled stop token" if segment.replaces else ""
+        return f"{name} · {span} · loss mask 0{replaced}"
     ending = segment.facts.get("finish_reason", "?")
     return f"sampled · {span} · loss mask 1 · token and its logprob · ended by {ending}"
 

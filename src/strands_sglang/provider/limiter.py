@@ -43,7 +43,8 @@ class LoopLimiter(HookProvider):
     `on_limit="raise"` an error of `LoopLimitReachedError` ends the invocation; with "stop" it returns normally with the
     stop reason "cancelled", nothing is added to the history, and `result.state["loop_limit"]` names the limit. A budget
     that is spent before the first answer of an invocation raises in either case: Strands would add a text of its own.
-    Counters go on over several invocations until `reset()`.
+    Counters go on over several invocations until `reset()`. Since a turn is only ever ended whole, a limit of 0 ends an
+    episode where a limit of 1 does; `max_parallel_tool_calls=0` executes no call at all.
 
     Its callbacks run last on "before" and "added" events and first on "after" events, so that other hooks' edits of
     messages and results are done when it decides.

@@ -52,6 +52,17 @@ def test_the_listing_shows_every_token_once(capsys: pytest.CaptureFixture[str], 
     assert [first for first, _ in spans] == [sum(lengths[:index]) for index in range(len(lengths))]
 
 
+@pytest.mark.parametrize("temperature", ["-1", "nan", "inf", "warm"])
+def test_a_temperature_that_cannot_be_is_refused_as_an_option(
+    capsys: pytest.CaptureFixture[str], temperature: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", "--temperature", temperature])
+
+    assert ended.value.code == 2
+    assert "--temperature" in capsys.readouterr().err
+
+
 @pytest.fixture
 def web_server(tmp_path: Path) -> Iterator[str]:
     """A web server that is no SGLang."""

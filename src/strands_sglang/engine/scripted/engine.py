@@ -143,16 +143,18 @@ class ScriptedEngine(NativeApi):
         self._playing[rid] = playback
         if body.get("stream"):
             return stream_answer(self._events(playback))
-        return json_answer([answer async for answer in self._answers(playback)][-1])
+        # Only the last answer is made: making one per id would take time quadratic in their number.
+        count, finish, complete = [at async for at in self._progress(playback)][-1]
+        return json_answer(playback.answer(count, finish, last=complete))
 
-    async def _answers(self, playback: Playback) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield the answer after each id; the client's leaving is recorded."""
+    async def _progress(self, playback: Playback) -> AsyncGenerator[tuple[int, dict[str, Any] | None, bool], None]:
+        """Yield the number of ids, the finish reason and whether it is the end; the client's leaving is recorded."""
         complete = False
         try:
             async with aclosing(playback.progress()) as progress:
                 async for count, finish in progress:
                     complete = finish is not None or count == len(playback.ids)
-                    yield playback.answer(count, finish, last=complete)
+                    yield count, finish, complete
         except SGLangConnectionError:
             complete = True
             raise
@@ -162,9 +164,9 @@ class ScriptedEngine(NativeApi):
                 self.disconnects.append(playback.rid)
 
     async def _events(self, playback: Playback) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self._answers(playback)) as answers:
-            async for answer in answers:
-                yield event(answer)
+        async with aclosing(self._progress(playback)) as progress:
+            async for count, finish, complete in progress:
+                yield event(playback.answer(count, finish, last=complete))
         yield DONE
 
     def _text_of(self, turn: Turn, ids: list[int], body: dict[str, Any]) -> Callable[[int], str]:
