@@ -1,6 +1,8 @@
 """Why an episode ended.
 
-A reason says what happened, not what to do about it; what each one means for reward and sampling stands at its member.
+A reason says what happened; what each one means for reward and sampling stands at its member, and as a table in
+docs/episodes.md. Every reason is in exactly one of three kinds: an ending of the policy's or the task's doing
+(`trainable`), one that is to be left out, and a fault of infrastructure or set-up, which says nothing about the policy.
 """
 
 from __future__ import annotations
@@ -65,6 +67,16 @@ class TerminationReason(StrEnum):
     """The host changed the history and `on_divergence` is "raise". What is recorded is exact."""
     STRUCTURED_OUTPUT_FAILED = "structured_output_failed"
     """The model gave no valid structured output. Reward it as a failure."""
+    PARSE_FAILURE = "parse_failure"
+    """It ended on call attempts that could not be read. Exact: reward it as a failure of format."""
+    TOOL_ERROR = "tool_error"
+    """An exception escaped from a tool, or from a hook around it, that Strands does not turn into an error result
+    (`SystemExit`, a cancelled future). The environment's fault: leave it out, and mend the tool."""
+    SETUP_ERROR = "setup_error"
+    """The agent could not be made, or an option cannot be meant. Nothing to train: mend it before sampling on."""
+    REWARD_ERROR = "reward_error"
+    """The episode ended, but its reward could not be computed. The record is exact: reward it later, or leave it
+    out."""
     UNCLASSIFIED = "unclassified"
     """An error that no other reason names, such as one of the agent's own code. Look at it."""
 
@@ -92,12 +104,15 @@ _TRAINABLE = frozenset(
         TerminationReason.MAX_TOTAL_TOKENS,
         TerminationReason.MAX_TOOL_CALLS,
         TerminationReason.MAX_TOOL_ITERATIONS,
+        TerminationReason.PARSE_FAILURE,
         TerminationReason.RECURSION_DEPTH,
         TerminationReason.STOP_SEQUENCE,
         TerminationReason.STRUCTURED_OUTPUT_FAILED,
         TerminationReason.TASK_COMPLETE,
     }
 )
+
+_LEFT_OUT = frozenset({TerminationReason.GUARDRAIL, TerminationReason.INTERRUPT})
 
 OF_LOOP_LIMIT = {
     "max_tool_iters": TerminationReason.MAX_TOOL_ITERATIONS,
@@ -107,6 +122,7 @@ OF_LOOP_LIMIT = {
     "max_sampled_tokens": TerminationReason.MAX_SAMPLED_TOKENS,
     "max_total_tokens": TerminationReason.MAX_TOTAL_TOKENS,
     "max_seconds": TerminationReason.MAX_SECONDS,
+    "max_failed_calls": TerminationReason.PARSE_FAILURE,
 }
 """The reason for each limit of `LoopLimiter`, by the limit's name."""
 
@@ -132,3 +148,11 @@ class Termination:
     def trainable(self) -> bool:
         """Whether the ending is the policy's or the task's doing, so that its reward says something."""
         return self.reason in _TRAINABLE
+
+    @property
+    def finished(self) -> bool:
+        """Whether the episode came to an end of its own; false where a fault or a stop from outside ended it.
+
+        A run that is resumed samples again what did not finish.
+        """
+        return self.reason in _TRAINABLE or self.reason in _LEFT_OUT

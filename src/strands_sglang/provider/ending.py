@@ -1,4 +1,9 @@
-"""Any ending of an agent's invocation -> why it ended, by type, never by the letters of a name."""
+"""Any ending of an agent's invocation -> why it ended, by type, never by the letters of a name.
+
+An error is looked at with all that it wraps: Strands' wrapper, groups, causes, and the errors it was raised in the
+handling of. The outermost one that tells a reason decides; one that only says "cancelled" decides where no other tells.
+Nothing is raised here, whatever the outcome is.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,23 @@ import asyncio
 from collections.abc import Iterator
 
 from strands.agent import AgentResult
+from strands.interrupt import InterruptException
+from strands.tools import executors
 from strands.types.exceptions import (
+    ConcurrencyException,
     ContextWindowOverflowException,
     EventLoopException,
     MaxTokensReachedException,
+    MCPClientInitializationError,
     ModelThrottledException,
     StructuredOutputException,
+    ToolProviderException,
 )
 
 from strands_sglang import errors
 from strands_sglang.termination import LOOP_LIMIT_STATE, OF_LOOP_LIMIT, Termination, TerminationReason
+
+from .messages import INVALID_TOOL_CALL
 
 _OF_RESULT = {
     "end_turn": TerminationReason.TASK_COMPLETE,
@@ -49,12 +61,20 @@ _OF_ERROR: tuple[tuple[type[BaseException], TerminationReason], ...] = (
     (errors.SGLangHTTPError, TerminationReason.BAD_REQUEST),
     (errors.TokenizationError, TerminationReason.TOKENIZATION_ERROR),
     (errors.HistoryDivergedError, TerminationReason.HISTORY_DIVERGED),
+    (errors.SGLangConfigError, TerminationReason.SETUP_ERROR),
     (StructuredOutputException, TerminationReason.STRUCTURED_OUTPUT_FAILED),
+    (InterruptException, TerminationReason.INTERRUPT),
+    (MCPClientInitializationError, TerminationReason.SETUP_ERROR),
+    (ToolProviderException, TerminationReason.SETUP_ERROR),
+    (ConcurrencyException, TerminationReason.SETUP_ERROR),
     (RecursionError, TerminationReason.RECURSION_DEPTH),
-    (asyncio.CancelledError, TerminationReason.CANCELLED),
+)
+# Of Python itself: raised in a tool they say nothing about the server.
+_OF_PLAIN_ERROR: tuple[tuple[type[BaseException], TerminationReason], ...] = (
     (TimeoutError, TerminationReason.TIMEOUT),
     (ConnectionError, TerminationReason.CONNECTION_ERROR),
 )
+_CANCELLED = (asyncio.CancelledError, KeyboardInterrupt)
 
 
 def classify(outcome: AgentResult | BaseException) -> Termination:
@@ -64,18 +84,28 @@ def classify(outcome: AgentResult | BaseException) -> Termination:
         outcome: What `agent.invoke_async` returned or raised.
 
     Returns:
-        The reason, with the words of the innermost error that tells it.
+        The reason, with the words of the outermost error that tells it.
     """
     if isinstance(outcome, AgentResult):
         return _of_result(outcome)
-    for error in _chain(outcome):
-        if isinstance(error, errors.LoopLimitReachedError):
-            reason = OF_LOOP_LIMIT.get(error.limit, TerminationReason.UNCLASSIFIED)
-            return Termination(reason=reason, detail=f"{type(error).__name__}: {error}")
-        for kind, reason in _OF_ERROR:
-            if isinstance(error, kind):
-                return Termination(reason=reason, detail=f"{type(error).__name__}: {error}")
-    return Termination(reason=TerminationReason.UNCLASSIFIED, detail=f"{type(outcome).__name__}: {outcome}")
+    chain = list(_chain(outcome))
+    for error in chain:
+        reason = _reason_of(error)
+        if reason is not None:
+            return Termination(reason=reason, detail=described(error))
+    for error in chain:
+        if isinstance(error, _CANCELLED):
+            return Termination(reason=TerminationReason.CANCELLED, detail=described(error))
+    return Termination(reason=TerminationReason.UNCLASSIFIED, detail=described(chain[0] if chain else outcome))
+
+
+def described(error: BaseException) -> str:
+    """Return an error's class and words on one line, as the detail of a termination."""
+    try:
+        words = str(error)
+    except Exception as broken:
+        words = f"its text cannot be had: {type(broken).__name__}"
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def _of_result(result: AgentResult) -> Termination:
@@ -84,11 +114,45 @@ def _of_result(result: AgentResult) -> Termination:
     if result.stop_reason == "cancelled" and stopped:
         return Termination(reason=OF_LOOP_LIMIT[stopped["limit"]], detail=f"{stopped['limit']}={stopped['value']}")
     reason = _OF_RESULT.get(result.stop_reason, TerminationReason.UNCLASSIFIED)
+    if reason is TerminationReason.TASK_COMPLETE and _only_failed_calls(result):
+        reason = TerminationReason.PARSE_FAILURE
     return Termination(reason=reason, detail=result.stop_reason)
 
 
+def _only_failed_calls(result: AgentResult) -> bool:
+    """Whether the last answer was nothing but call attempts that could not be read."""
+    calls = [block["toolUse"]["name"] for block in result.message.get("content", ()) if "toolUse" in block]
+    return bool(calls) and all(name == INVALID_TOOL_CALL for name in calls)
+
+
+def _reason_of(error: BaseException) -> TerminationReason | None:
+    """Return the reason that an error by itself tells, or None."""
+    if isinstance(error, errors.LoopLimitReachedError):
+        return OF_LOOP_LIMIT.get(error.limit, TerminationReason.HOST_LIMIT)
+    for kind, reason in _OF_ERROR:
+        if isinstance(error, kind):
+            return reason
+    if _passed_tools(error):
+        return TerminationReason.TOOL_ERROR
+    for kind, reason in _OF_PLAIN_ERROR:
+        if isinstance(error, kind):
+            return reason
+    return None
+
+
+def _passed_tools(error: BaseException) -> bool:
+    """Whether an error came out of Strands' execution of tools, past its conversion to an error result."""
+    trace = error.__traceback__
+    while trace is not None:
+        if str(trace.tb_frame.f_globals.get("__name__", "")).startswith(executors.__name__):
+            # A cancelled episode is cancelled wherever it is at that time.
+            return not isinstance(error, _CANCELLED)
+        trace = trace.tb_next
+    return False
+
+
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it wraps, outermost first: Strands' wrapper, groups, causes."""
+    """Yield an error and what it wraps, outermost first: Strands' wrapper, groups, causes, contexts."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:
@@ -104,3 +168,5 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
             yield current
         if current.__cause__ is not None:
             waiting.append(current.__cause__)
+        elif current.__context__ is not None and not current.__suppress_context__:
+            waiting.append(current.__context__)

@@ -28,6 +28,8 @@ from strands_sglang.errors import (
 )
 from strands_sglang.termination import LOOP_LIMIT_STATE
 
+from .messages import INVALID_TOOL_CALL
+
 _ERRORS: dict[str, type[LoopLimitReachedError]] = {
     "max_tool_iters": MaxToolIterationsReachedError,
     "max_tool_calls": MaxToolCallsReachedError,
@@ -62,6 +64,7 @@ class LoopLimiter(HookProvider):
         model_call_count: Answers so far, discarded ones included.
         sampled_token_count: Tokens sampled so far.
         total_token_count: Tokens read and sampled so far, each call's whole prompt counted.
+        failed_call_count: Call attempts so far that could not be read.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class LoopLimiter(HookProvider):
         max_sampled_tokens: int | None = None,
         max_total_tokens: int | None = None,
         max_seconds: float | None = None,
+        max_failed_calls: int | None = None,
         on_limit: Literal["raise", "stop"] = "raise",
     ) -> None:
         """Create a limiter; None means no limit.
@@ -88,6 +92,7 @@ class LoopLimiter(HookProvider):
             max_sampled_tokens: Sampled tokens allowed; the last answer may go beyond it.
             max_total_tokens: Read and sampled tokens allowed, summed over all calls.
             max_seconds: Wall-clock seconds allowed since the first invocation. A running generation is not cut.
+            max_failed_calls: Call attempts that cannot be read (see `invalid_tool_call`) allowed.
             on_limit: How to end: "raise" an error, or "stop" without one.
 
         Raises:
@@ -103,6 +108,7 @@ class LoopLimiter(HookProvider):
         self.max_sampled_tokens = _limit("max_sampled_tokens", max_sampled_tokens)
         self.max_total_tokens = _limit("max_total_tokens", max_total_tokens)
         self.max_seconds = _limit("max_seconds", max_seconds, whole=False)
+        self.max_failed_calls = _limit("max_failed_calls", max_failed_calls)
         self.on_limit = on_limit
         self.reset()
 
@@ -115,6 +121,7 @@ class LoopLimiter(HookProvider):
         self.model_call_count = 0
         self.sampled_token_count = 0
         self.total_token_count = 0
+        self.failed_call_count = 0
         self._calls_of_answer = 0
         self._began: float | None = None
 
@@ -171,9 +178,10 @@ class LoopLimiter(HookProvider):
         message = event.message
         self.message_count += 1
         if message["role"] == "assistant":
-            calls = sum("toolUse" in block for block in message["content"])
-            self.tool_iter_count += calls > 0
-            self.tool_call_count += calls
+            calls = [block["toolUse"]["name"] for block in message["content"] if "toolUse" in block]
+            self.tool_iter_count += bool(calls)
+            self.tool_call_count += len(calls)
+            self.failed_call_count += calls.count(INVALID_TOOL_CALL)
             self._calls_of_answer = 0
             return
         tool_turn = any("toolResult" in block for block in message["content"])
@@ -195,6 +203,7 @@ class LoopLimiter(HookProvider):
                 "max_sampled_tokens": self.sampled_token_count,
                 "max_total_tokens": self.total_token_count,
                 "max_seconds": self.seconds,
+                "max_failed_calls": self.failed_call_count,
             }
         for name, count in counts.items():
             limit = getattr(self, name)
