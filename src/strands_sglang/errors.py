@@ -27,7 +27,9 @@ SGLangError
 ├── RecordError (ValueError)                      the record would become untrue
 │   ├── HistoryDivergedError                      the host's history is not the recorded one
 │   ├── StaleTurnError                            a turn is committed twice, or after its branch moved on
-│   └── RecordFormatError                         a saved record cannot be read
+│   ├── RecordFormatError                         a saved record cannot be read
+│   ├── RoutingError                              routing rows do not fit the tokens, or are not there
+│   └── ReplayMismatchError                       a replayed episode asks what was never asked
 └── LoopLimitReachedError (RuntimeError)          `LoopLimiter` ended the agent loop
     ├── MaxToolIterationsReachedError
     ├── MaxToolCallsReachedError
@@ -326,7 +328,41 @@ class StaleTurnError(RecordError):
 
 
 class RecordFormatError(RecordError):
-    """A saved record cannot be read: another kind of file, damaged, or of an unknown version."""
+    """A saved record cannot be read: another kind of file, damaged, or of an unknown version.
+
+    Attributes:
+        place: Where the damage is within the record, such as "turns[3].sampled.ids"; None where that cannot be said.
+        path: The file, or None where the record is not read from one.
+        line: The line of the file, counted from 1 (the row of a table), or None.
+    """
+
+    def __init__(
+        self, message: str, *, place: str | None = None, path: str | None = None, line: int | None = None
+    ) -> None:
+        """Create the error; see the class for the attributes."""
+        super().__init__(message)
+        self.place = place
+        self.path = path
+        self.line = line
+
+
+class RoutingError(RecordError):
+    """Routing rows of a mixture-of-experts model do not fit the recorded tokens, or are missing."""
+
+
+class ReplayMismatchError(RecordError):
+    """A replayed episode asks something that was not asked when it was recorded.
+
+    Attributes:
+        turn: Index of the recorded turn that the request comes nearest to, or None where there is none.
+        position: First token position at which the request differs from it, or None.
+    """
+
+    def __init__(self, message: str, *, turn: int | None = None, position: int | None = None) -> None:
+        """Create the error; see the class for the attributes."""
+        super().__init__(message)
+        self.turn = turn
+        self.position = position
 
 
 # --- the agent loop --------------------------------------------------------------------------------------

@@ -220,6 +220,7 @@ def _facts(request: GenerateRequest, reply: GenerateReply, parsed: ParsedTurn) -
         "retries": reply.retries or None,
         "resumptions": reply.resumptions or None,
         "routed_experts": reply.routed_experts,
+        "routed_experts_start_len": None if reply.routed_experts is None else request.routed_experts_start_len,
         "calls": [_call_facts(call) for call in parsed.calls] or None,
     }
     return {name: value for name, value in facts.items() if value is not None}
