@@ -138,7 +138,6 @@ DAMAGED = [
     "{}",
     "3",
     '{"kind": "prompt", "ids": [1], "replaces": -3}',
-    '{"kind": "prompt", "ids": [1], "replaces": Infinity}',
     '{"kind": "prompt", "ids": [1], "facts": 3}',
     '{"kind": "prompt", "ids": [1], "message_index": "x"}',
     '{"kind": "prompt", "ids": [1], "weight_spans": [["v", -1, 1]]}',
@@ -157,6 +156,7 @@ DAMAGED = [
         ('{"format": "strands-sglang/rollout", "version": 1}', "damaged"),
         *((SAVED % row, "damaged") for row in DAMAGED),
         ("[" * 100_000, "not a saved rollout"),
+        (SAVED % '{"kind": "prompt", "ids": [1], "replaces": Infinity}', "Infinity is not JSON"),
         (
             '{"format": "strands-sglang/rollout", "version": 1, "image_data": [], "segments": [{"kind": "x"}]}',
             "damaged",

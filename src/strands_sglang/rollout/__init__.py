@@ -1,0 +1,9 @@
+"""The linear record of one branch: which ids were read, which were sampled, and what is known of each.
+
+`segment.py` holds `Segment`, `linear.py` holds `Rollout`, `saved.py` says how they are written and read again.
+"""
+
+from .linear import Rollout
+from .segment import Segment, SegmentKind
+
+__all__ = ["Rollout", "Segment", "SegmentKind"]

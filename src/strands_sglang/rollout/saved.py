@@ -1,0 +1,267 @@
+"""How records are written as JSON values, and read again.
+
+What was written is read back exactly or refused: a saved record names its format and version, a file of an older
+version passes through `Format.upgraders`, and every complaint names the place within the record. Nothing is repaired,
+guessed or skipped. Numbers that JSON does not have (NaN, infinities) are neither written nor read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
+
+from strands_sglang.errors import RecordError, RecordFormatError
+
+from .segment import Segment, SegmentKind
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+E = TypeVar("E", bound=StrEnum)
+
+Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+"""Turns the fields of one version into those of the next."""
+
+_REQUIRED: Any = object()
+_JSON_NAMES: dict[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """The name and version of a kind of record.
+
+    Attributes:
+        name: What `format` says in a saved record, such as "strands-sglang/rollout".
+        version: The version that this release writes.
+        upgraders: For each older version that can still be read, how it becomes the next one.
+    """
+
+    name: str
+    version: int
+    upgraders: Mapping[int, Upgrade] = field(default_factory=dict)
+
+    @property
+    def noun(self) -> str:
+        """What to call a record of this format in a sentence."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def oldest(self) -> int:
+        """The oldest version that can be read."""
+        return min(self.upgraders, default=self.version)
+
+    def header(self) -> dict[str, Any]:
+        """Return the fields with which a saved record begins."""
+        return {"format": self.name, "version": self.version}
+
+    def dumps(self, saved: Mapping[str, Any]) -> str:
+        """Write a record as one line of JSON."""
+        return json.dumps(saved, separators=(",", ":"), allow_nan=False)
+
+    def loads(self, text: str | bytes) -> Any:
+        """Read JSON.
+
+        Raises:
+            RecordFormatError: If it is not JSON.
+        """
+        try:
+            return json.loads(text, parse_constant=_refuse_constant)
+        except (RecursionError, ValueError) as error:
+            raise RecordFormatError(f"not a saved {self.noun}: {error}") from error
+
+    def open(self, saved: object) -> Fields:
+        """Return the fields of a saved record, brought up to this release's version, to be read one by one.
+
+        Raises:
+            RecordFormatError: If it is of another format or of an unknown version.
+        """
+        if not isinstance(saved, Mapping) or saved.get("format") != self.name:
+            found = repr(saved.get("format")) if isinstance(saved, Mapping) else json_name(saved)
+            raise RecordFormatError(f"not a saved {self.noun}: expected format {self.name!r}, found {found}")
+        version, content = saved.get("version"), dict(saved)
+        if type(version) is not int or not self.oldest <= version <= self.version:
+            readable = str(self.version) if self.oldest == self.version else f"{self.oldest} to {self.version}"
+            raise RecordFormatError(f"{self.noun} version {version!r} is unknown; this release reads {readable}")
+        for older in range(version, self.version):
+            content = self.upgraders[older](content)
+        fields = Fields(content, self.noun, "")
+        fields.skip("format", "version")
+        return fields
+
+
+class Fields:
+    """The fields of one saved object, read one by one; every complaint names the place."""
+
+    def __init__(self, saved: object, noun: str, place: str) -> None:
+        """Begin to read.
+
+        Args:
+            saved: The saved object.
+            noun: What kind of record it is a part of.
+            place: Where it stands in it, such as "turns[3].prompt"; "" for the record itself.
+        """
+        self.noun = noun
+        self.place = place
+        if not isinstance(saved, Mapping):
+            self.fail(None, f"is {json_name(saved)}, not an object")
+        self._left = dict(saved)
+
+    def take(self, key: str, *kinds: type, default: Any = _REQUIRED) -> Any:
+        """Return a field of one of the given types, or its default where it is not there."""
+        if key not in self._left:
+            if default is _REQUIRED:
+                self.fail(key, "is missing")
+            return default
+        value = self._left.pop(key)
+        if kinds and type(value) not in kinds:
+            wanted = " or ".join(_JSON_NAMES[kind] for kind in kinds)
+            self.fail(key, f"is {json_name(value)}, not {wanted}")
+        return value
+
+    def take_list(self, key: str, *kinds: type, default: Any = _REQUIRED) -> Any:
+        """Return a list whose entries are all of the given types."""
+        values = self.take(key, list, default=default)
+        if values and not set(map(type, values)) <= set(kinds):
+            at = next(at for at, value in enumerate(values) if type(value) not in kinds)
+            wanted = " or ".join(_JSON_NAMES[kind] for kind in kinds)
+            self.fail(f"{key}[{at}]", f"is {json_name(values[at])}, not {wanted}")
+        return values
+
+    def take_member(self, key: str, enum: type[E]) -> E:
+        """Return the member of an enum that a string names."""
+        value = self.take(key, str)
+        try:
+            return enum(value)
+        except ValueError:
+            self.fail(key, f"is {value!r}, not one of {', '.join(enum)}")
+
+    def inner(self, key: str) -> Fields:
+        """Return the fields of an object within."""
+        return Fields(self.take(key), self.noun, self.place_of(key))
+
+    def skip(self, *keys: str) -> None:
+        """Take note of fields that were read before."""
+        for key in keys:
+            self._left.pop(key, None)
+
+    def close(self) -> None:
+        """Refuse what was not read: it would be lost."""
+        if self._left:
+            self.fail(next(iter(self._left)), "is not a field of this version")
+
+    def place_of(self, key: str | None) -> str:
+        """Return where a field stands within the record."""
+        return ".".join(part for part in (self.place, key) if part)
+
+    def fail(self, key: str | None, words: str) -> NoReturn:
+        """Raise a complaint about a field, or about the object itself."""
+        place = self.place_of(key)
+        raise RecordFormatError(f"damaged {self.noun}: {place or 'the record'} {words}", place=place or None)
+
+
+def json_name(value: object) -> str:
+    """Return what JSON calls a value."""
+    return _JSON_NAMES.get(type(value), f"a {type(value).__name__}")
+
+
+def plain(value: Any, place: str) -> Any:
+    """Return a copy of a value that holds only what JSON can hold, exactly.
+
+    Raises:
+        RecordError: If a part of it would not come back as it is.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise RecordError(f"{place} is {value}, which JSON does not have; use None for what is not known")
+        return float(value)
+    if isinstance(value, list | tuple):
+        return [plain(part, f"{place}[{at}]") for at, part in enumerate(value)]
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise RecordError(f"{place} has the key {key!r}; only strings can be keys in a saved record")
+        return {str(key): plain(part, f"{place}.{key}") for key, part in value.items()}
+    raise RecordError(
+        f"{place} is a {type(value).__name__}, which JSON does not have; give a plain number, string, list or dict"
+    )
+
+
+def segment_to_dict(segment: Segment, place: str) -> dict[str, Any]:
+    """Return a segment as JSON values, leaving out what is at its default."""
+    row: dict[str, Any] = {"kind": segment.kind.value, "ids": segment.ids.tolist()}
+    if segment.logprobs is not None:
+        row["logprobs"] = segment.logprob_list()
+    if segment.replaces:
+        row["replaces"] = segment.replaces
+    if segment.weight_spans:
+        row["weight_spans"] = [list(span) for span in segment.weight_spans]
+    if segment.message_index is not None:
+        row["message_index"] = segment.message_index
+    if segment.facts:
+        row["facts"] = plain(segment.facts, f"{place}.facts")
+    return row
+
+
+def segment_from_fields(fields: Fields) -> Segment:
+    """Read what `segment_to_dict` wrote."""
+    kind = fields.take_member("kind", SegmentKind)
+    spans = fields.take_list("weight_spans", list, default=[])
+    for at, span in enumerate(spans):
+        if [type(part) for part in span] != [str, int, int]:
+            fields.fail(f"weight_spans[{at}]", "is not [version, start, end]")
+    ids = fields.take_list("ids", int)
+    logprobs = fields.take_list("logprobs", float, int, type(None), default=None)
+    rest: dict[str, Any] = {
+        "replaces": fields.take("replaces", int, default=0),
+        "message_index": fields.take("message_index", int, type(None), default=None),
+        "facts": fields.take("facts", dict, default={}),
+        "weight_spans": tuple((version, start, end) for version, start, end in spans),
+    }
+    fields.close()
+    try:
+        return Segment.of(kind, ids, logprobs, **rest)
+    except RecordError as error:
+        fields.fail(None, f"is not a segment: {error}")
+
+
+class Saveable(Protocol):
+    """A record that `pydantic_schema` can describe."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as JSON values."""
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+
+
+def pydantic_schema(cls: type[Saveable]) -> CoreSchema:
+    """Let a record be a field of a pydantic model: kept as it is, serialised by `to_dict`."""
+    from pydantic_core import core_schema
+
+    read = core_schema.no_info_plain_validator_function(cls.from_dict)
+    return core_schema.json_or_python_schema(
+        json_schema=read,
+        python_schema=core_schema.union_schema([core_schema.is_instance_schema(cls), read]),
+        serialization=core_schema.plain_serializer_function_ser_schema(cls.to_dict),
+    )
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,103 @@
+"""How the turns of an episode are written as JSON values, and read again.
+
+A turn refers to its parent by index, and a parent stands before its children. What is written is read back exactly; see
+`strands_sglang.rollout.saved`. A field that is added makes a new version, with an upgrader from the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from strands_sglang.errors import RecordError
+from strands_sglang.rollout.saved import Fields, Format, plain, segment_from_fields, segment_to_dict
+from strands_sglang.termination import Termination, TerminationReason
+
+from .turn import Lineage, Turn, TurnFate
+
+FORMAT = Format(name="strands-sglang/trajectory", version=1)
+
+
+def turns_to_list(turns: Sequence[Turn]) -> list[dict[str, Any]]:
+    """Return the turns as JSON values, leaving out what is at its default.
+
+    Raises:
+        RecordError: If a turn's parent is not among the turns before it, or a value is not a JSON value.
+    """
+    index_of: dict[int, int] = {}
+    rows = []
+    for at, turn in enumerate(turns):
+        if turn.index != at:
+            raise RecordError(f"turns[{at}] has the index {turn.index}")
+        if turn.parent is not None and id(turn.parent) not in index_of:
+            raise RecordError(f"the parent of turns[{at}] is not among the turns before it")
+        rows.append(_turn_to_dict(turn, None if turn.parent is None else index_of[id(turn.parent)], f"turns[{at}]"))
+        index_of[id(turn)] = at
+    return rows
+
+
+def _turn_to_dict(turn: Turn, parent: int | None, place: str) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "parent": parent,
+        "conversation": turn.conversation,
+        "lineage": turn.lineage.value,
+        "fate": turn.fate.value,
+        "prompt": segment_to_dict(turn.prompt, f"{place}.prompt"),
+        "sampled": segment_to_dict(turn.sampled, f"{place}.sampled"),
+    }
+    if turn.images:
+        row["images"] = list(turn.images)
+    if turn.credit:
+        row["credit"] = plain(turn.credit, f"{place}.credit")
+    return row
+
+
+def turns_from_fields(fields: Fields) -> list[Turn]:
+    """Read what `turns_to_list` wrote, from the field "turns"."""
+    turns: list[Turn] = []
+    for at, row in enumerate(fields.take_list("turns", dict)):
+        turns.append(_turn_from_fields(Fields(row, fields.noun, f"turns[{at}]"), turns))
+    return turns
+
+
+def _turn_from_fields(fields: Fields, before: Sequence[Turn]) -> Turn:
+    parent = fields.take("parent", int, type(None))
+    if parent is not None and not 0 <= parent < len(before):
+        fields.fail("parent", f"is {parent}, but a parent is one of the {len(before)} turns before")
+    credit = fields.take("credit", dict, default={})
+    for name, value in credit.items():
+        if type(value) not in (float, int):
+            fields.fail(f"credit.{name}", f"is {value!r}, not a number")
+    turn = Turn(
+        index=len(before),
+        parent=None if parent is None else before[parent],
+        prompt=segment_from_fields(fields.inner("prompt")),
+        sampled=segment_from_fields(fields.inner("sampled")),
+        conversation=fields.take("conversation", int),
+        lineage=fields.take_member("lineage", Lineage),
+        fate=fields.take_member("fate", TurnFate),
+        images=tuple(fields.take_list("images", str, default=[])),
+        credit=credit,
+    )
+    fields.close()
+    if turn.prompt.is_sampled or not turn.sampled.is_sampled:
+        fields.fail(None, "must hold a prompt segment as `prompt` and a sampled one as `sampled`")
+    if turn.prompt.replaces > (0 if turn.parent is None else len(turn.parent.sampled)):
+        fields.fail("prompt.replaces", f"is {turn.prompt.replaces}, but fewer ids were sampled before it")
+    return turn
+
+
+def termination_to_dict(termination: Termination | None) -> dict[str, Any] | None:
+    """Return an ending as JSON values."""
+    return None if termination is None else {"reason": termination.reason.value, "detail": termination.detail}
+
+
+def termination_from_fields(fields: Fields) -> Termination | None:
+    """Read what `termination_to_dict` wrote, from the field "termination"."""
+    saved = fields.take("termination", dict, type(None))
+    if saved is None:
+        return None
+    inner = Fields(saved, fields.noun, fields.place_of("termination"))
+    termination = Termination(reason=inner.take_member("reason", TerminationReason), detail=inner.take("detail", str))
+    inner.close()
+    return termination
