@@ -29,6 +29,7 @@ SGLangError
 │   ├── StaleTurnError                            a turn is committed twice, or after its branch moved on
 │   ├── RecordFormatError                         a saved record cannot be read
 │   ├── RoutingError                              routing rows do not fit the tokens, or are not there
+│   ├── ExportError                               a trainer's row cannot be made, or would be untrue
 │   └── ReplayMismatchError                       a replayed episode asks what was never asked
 └── LoopLimitReachedError (RuntimeError)          `LoopLimiter` ended the agent loop
     ├── MaxToolIterationsReachedError
@@ -348,6 +349,10 @@ class RecordFormatError(RecordError):
 
 class RoutingError(RecordError):
     """Routing rows of a mixture-of-experts model do not fit the recorded tokens, or are missing."""
+
+
+class ExportError(RecordError):
+    """A trainer's row cannot be made of the record, or would be untrue."""
 
 
 class ReplayMismatchError(RecordError):
