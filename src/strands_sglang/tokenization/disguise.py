@@ -25,6 +25,40 @@ _FOREIGN = re.compile(f"[{chr(FIRST)}-{chr(LAST)}\ud800-\udfff]")
 # Names that templates look for; what stands under them is not free text.
 _STRUCTURAL = ("role", "type")
 _FREE_KEYS = ("arguments", "properties")
+_SHORT, _REMEMBERED = 64, 4096
+
+
+class Block:
+    """Which private-use characters stand for which characters of control tokens; the same for many calls.
+
+    Attributes:
+        first: Its first code point.
+        marker: A character that neither content nor template holds.
+        sure: What stands for a character of a literal.
+        unsure: What stands for a character of a part of one at a border.
+        reveal: Back from both.
+        reveal_unsure: Back from `unsure`.
+        confirm: From `unsure` to `sure`.
+        covered: Finds any of them.
+        harmless: Short texts that were seen to need no cover: the keys and names that every call repeats.
+    """
+
+    def __init__(self, characters: str, first: int) -> None:
+        """Lay the block out.
+
+        Args:
+            characters: The characters of the control tokens.
+            first: Its first code point; it takes `block_size(characters)`.
+        """
+        size = len(characters)
+        self.first, self.marker = first, chr(first + 2 * size)
+        self.sure = {ord(character): chr(first + i) for i, character in enumerate(characters)}
+        self.unsure = {ord(character): chr(first + size + i) for i, character in enumerate(characters)}
+        self.reveal = {ord(cover): chr(c) for table in (self.sure, self.unsure) for c, cover in table.items()}
+        self.reveal_unsure = {ord(cover): chr(c) for c, cover in self.unsure.items()}
+        self.confirm = {ord(cover): self.sure[c] for c, cover in self.unsure.items()}
+        self.covered = re.compile(f"[{chr(first)}-{chr(first + 2 * size)}]")
+        self.harmless: set[str] = set()
 
 
 class Disguise:
@@ -37,30 +71,22 @@ class Disguise:
         unsure: Whether a text begins or ends with a part of a control token.
     """
 
-    def __init__(self, vocabulary: Vocabulary, borders: Borders, characters: str, first: int, *, strict: bool) -> None:
+    def __init__(self, vocabulary: Vocabulary, borders: Borders, block: Block, *, strict: bool) -> None:
         """Create it.
 
         Args:
             vocabulary: The tokenizer's view.
             borders: Parts of its control tokens.
-            characters: The characters of its control tokens.
-            first: First code point of the block to use; it takes `block_size(characters)`.
+            block: The characters to use.
             strict: Raise where content holds a control token.
         """
-        size = len(characters)
         self._vocabulary = vocabulary
         self._borders = borders
+        self._block = block
         self._strict = strict
-        self._sure = {ord(character): chr(first + i) for i, character in enumerate(characters)}
-        self._unsure = {ord(character): chr(first + size + i) for i, character in enumerate(characters)}
-        self._reveal = {ord(cover): chr(c) for table in (self._sure, self._unsure) for c, cover in table.items()}
-        self._reveal_unsure = {ord(cover): chr(c) for c, cover in self._unsure.items()}
-        self._confirm = {ord(cover): self._sure[c] for c, cover in self._unsure.items()}
-        self._covered = re.compile(f"[{chr(first)}-{chr(first + 2 * size)}]")
         self._found: dict[str, Counter[str]] = {}
         self._covers, self._cover_borders = True, False
-        self.first = first
-        self.marker = chr(first + 2 * size)
+        self.first, self.marker = block.first, block.marker
         self.foreign: set[str] = set()
         self.unsure = False
 
@@ -106,7 +132,7 @@ class Disguise:
             rendered: The rendering with borders covered.
             where: What to name as the place of a token that content and template form together.
         """
-        bare = rendered.translate(self._reveal_unsure)
+        bare = rendered.translate(self._block.reveal_unsure)
         if bare != text:
             # The template looked at the texts: then the two renderings must hold the same control tokens.
             if self._tokens(bare) == self._tokens(text) == self._tokens(rendered):
@@ -121,13 +147,13 @@ class Disguise:
             start, stop = match.span()
             if rendered[start:stop] != match[0]:
                 self._note(match[0], f"{where} (with the template)")
-                pieces += [bare[end:start], rendered[start:stop].translate(self._confirm)]
+                pieces += [bare[end:start], rendered[start:stop].translate(self._block.confirm)]
                 end = stop
         return "".join([*pieces, bare[end:]])
 
     def reveal_quoted(self, words: str) -> str:
         """Return an error's words with disguised characters swapped back, also where a quotation has escaped them."""
-        for cover, character in self._reveal.items():
+        for cover, character in self._block.reveal.items():
             words = words.replace(chr(cover), character).replace(f"\\U{cover:08x}", character)
         return words
 
@@ -138,22 +164,22 @@ class Disguise:
             text: The rendered text.
             after: The control token it directly follows; None for text that starts a sequence.
         """
-        if self._covered.search(text) is None:
+        if self._block.covered.search(text) is None:
             return self._vocabulary.encode(text, after=after)
         ids: list[int] = []
         for stretch, plain, before in self._stretches(text, after):
             if plain:
-                ids += self._vocabulary.encode_plain(stretch.translate(self._reveal))
+                ids += self._vocabulary.encode_plain(stretch.translate(self._block.reveal))
             else:
                 ids += self._vocabulary.encode(stretch, after=before)
         return ids
 
     def _copy(self, value: Any, where: str, *, free: bool) -> Any:
-        if value is None or isinstance(value, bool | int | float):
-            return value
         if isinstance(value, str):
             return self._cover_text(str.__str__(value), where, bordering=True)
-        if isinstance(value, Mapping):
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if type(value) is dict or isinstance(value, Mapping):
             copied = {}
             for key, item in value.items():
                 name = self._cover_text(key, f"{where} (key)", bordering=free) if isinstance(key, str) else key
@@ -173,24 +199,34 @@ class Disguise:
         )
 
     def _cover_text(self, text: str, where: str, *, bordering: bool) -> str:
+        if text in self._block.harmless:
+            return text
         if not text.isascii():
             self._look_for_foreign(text, where)
         if not self._covers:
             return text
-        text = self._vocabulary.as_matched(text)
+        given, text = text, self._vocabulary.as_matched(text)
         pieces, end = [], 0
         for match in self._vocabulary.find(text):
             self._note(match[0], where)
-            pieces += [text[end : match.start()], match[0].translate(self._sure)]
+            pieces += [text[end : match.start()], match[0].translate(self._block.sure)]
             end = match.end()
         if pieces:
             text = "".join([*pieces, text[end:]])
-        if bordering and (stretches := self._borders.stretches(text)):
+        stretches = self._borders.stretches(text) if bordering else []
+        if stretches:
             self.unsure = True
             if self._cover_borders:
                 for start, stop in reversed(stretches):
-                    text = text[:start] + text[start:stop].translate(self._unsure) + text[stop:]
+                    text = text[:start] + text[start:stop].translate(self._block.unsure) + text[stop:]
+        elif bordering and text is given and len(text) <= _SHORT and text.isascii():
+            self._remember(text)
         return text
+
+    def _remember(self, text: str) -> None:
+        if len(self._block.harmless) >= _REMEMBERED:
+            self._block.harmless.clear()
+        self._block.harmless.add(text)
 
     def _look_for_foreign(self, text: str, where: str) -> None:
         for character in _FOREIGN.findall(text):
@@ -228,7 +264,7 @@ class Disguise:
         borders = [(m.start(), m.end(), self._vocabulary.tokens[m[0]]) for m in self._vocabulary.find(text)]
         for left, right, token in [*borders, (len(text), len(text), None)]:
             between = text[segment:left]
-            if between and self._covered.search(between):
+            if between and self._block.covered.search(between):
                 if start < segment:
                     stretches.append((text[start:segment], False, cut_after))
                 stretches.append((_inner(between, last, token), True, last))

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from strands_sglang.errors import SGLangConfigError, TokenizationError, UnsupportedContentError
 
 from .borders import Borders
-from .disguise import FIRST, LAST, Disguise, block_size
+from .disguise import FIRST, LAST, Block, Disguise, block_size
 from .vocabulary import Vocabulary
 
 ControlTokens = Literal["escape", "raise", "allow"]
@@ -40,6 +40,7 @@ class Guard:
         self._mode = mode
         self._characters = "".join(sorted(set("".join(vocabulary.tokens))))
         self._borders = Borders(vocabulary.tokens if mode != "allow" else ())
+        self._block = Block(self._characters, FIRST)
         self._tools: dict[tuple[str, bool], tuple[Any, Disguise]] = {}
 
     def rendered(self, given: Mapping[str, Any], tools: Any, render: Render) -> tuple[str, Disguise]:
@@ -91,7 +92,8 @@ class Guard:
         return kept[0]
 
     def _disguise(self, first: int) -> Disguise:
-        return Disguise(self._vocabulary, self._borders, self._characters, first, strict=self._mode == "raise")
+        block = self._block if first == FIRST else Block(self._characters, first)
+        return Disguise(self._vocabulary, self._borders, block, strict=self._mode == "raise")
 
     def _free_block(self, used: set[str]) -> int:
         """Return the first code point of a block that content does not use."""
