@@ -111,6 +111,16 @@ def test_prompt_values_begin_where_they_were_asked_for() -> None:
     assert read(body, logprob_start_len=3).input_logprobs == [None, -11.256616592407227, -10.317892074584961]
 
 
+def test_the_last_id_of_the_vocabulary_which_a_server_tells_as_0_is_taken_for_itself() -> None:
+    body = recorded()
+    body["meta_info"]["input_token_logprobs"][5][1] = 0
+
+    assert read(body, logprob_start_len=0).input_logprobs == read(recorded(), logprob_start_len=0).input_logprobs
+    body["meta_info"]["input_token_logprobs"][4][1] = 0
+    with pytest.raises(SGLangDecodingError, match="not those of the prompt"):
+        read(body, logprob_start_len=0)
+
+
 def test_a_reply_without_text_is_one_of_a_server_without_tokenizer() -> None:
     body = recorded()
     del body["text"]

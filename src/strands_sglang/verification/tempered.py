@@ -1,0 +1,39 @@
+"""What a log-probability at temperature 1 must have been at another temperature.
+
+It takes the logits of every token; a server gives the likeliest. What all the others can add is bounded from both
+sides, so that the value lies in an interval, and where that is narrow the comparison is as good as exact.
+Invariant: the true value is within the interval, whatever the tokens are that the server did not name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+_LARGEST_VOCABULARY = 1 << 20
+
+
+def bounds(
+    token: int, value: float, likeliest: Mapping[int, float], *, temperature: float, vocab_size: int | None
+) -> tuple[float, float]:
+    """Return the least and the greatest that the token's log-probability can be at a temperature.
+
+    Args:
+        token: The token's id.
+        value: Its log-probability at temperature 1.
+        likeliest: Log-probabilities at temperature 1 of the likeliest tokens, at least one.
+        temperature: The other temperature.
+        vocab_size: How many tokens there are; None where that is not known.
+    """
+    power = 1.0 / temperature
+    named = {**likeliest, token: value}
+    total = math.fsum(math.exp(each * power) for each in named.values())
+    unnamed = max(0, (vocab_size or _LARGEST_VOCABULARY) - len(named))
+    mass = max(0.0, 1.0 - math.fsum(map(math.exp, named.values()))) if unnamed else 0.0
+    # None of the unnamed is likelier than the least likely of those named.
+    cap = math.exp(min(likeliest.values()) * (power - 1.0)) * mass
+    if power > 1:
+        least, most = 0.0, cap
+    else:
+        least, most = cap, unnamed ** (1.0 - power) * mass**power
+    return value * power - math.log(total + most), value * power - math.log(total + least)
