@@ -69,7 +69,7 @@ class Segment:
 
         Args:
             kind: Who wrote the tokens.
-            ids: Token ids.
+            ids: Token ids. An array of the right kind is taken over as it is: do not change it afterwards.
             logprobs: One value or None per id, or None where nothing was measured.
             **rest: The other attributes.
 
@@ -77,14 +77,14 @@ class Segment:
             RecordError: If the lengths differ, an id is negative or does not fit 32 bits, or a logprob is infinite.
         """
         try:
-            packed = array("i", ids)
+            packed = ids if isinstance(ids, array) and ids.typecode == "i" else array("i", ids)
         except (OverflowError, TypeError) as error:
             raise RecordError(f"token ids must be integers below 2**31: {error}") from error
         if packed and min(packed) < 0:
             raise RecordError(f"token ids must not be negative, got {min(packed)}")
         values = None
         if logprobs is not None:
-            values = array("d", (math.nan if value is None else value for value in logprobs))
+            values = _packed(logprobs)
             if len(values) != len(packed):
                 raise RecordError(f"{len(packed)} token ids but {len(values)} logprobs in one segment")
             if math.inf in values or -math.inf in values:
@@ -111,3 +111,11 @@ class Segment:
         for version, start, end in self.weight_spans:
             versions[start:end] = [version] * (min(end, len(versions)) - start)
         return versions
+
+
+def _packed(logprobs: Sequence[float | None]) -> array[float]:
+    """Return values as an array, None as NaN."""
+    try:
+        return array("d", logprobs)  # type: ignore[arg-type]  # where none is None, which is the rule
+    except TypeError:
+        return array("d", (math.nan if value is None else value for value in logprobs))

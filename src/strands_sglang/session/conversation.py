@@ -128,7 +128,7 @@ class Conversation:
             prompt=prompt,
             images=images,
             unfinished=unfinished,
-            reasoning_open=self.chat_tokenizer.reasoning_open(input_ids[: len(input_ids) - len(unfinished)]),
+            reasoning_open=self.chat_tokenizer.reasoning_open(_without(input_ids, len(unfinished))),
             request=self._request(input_ids, len(context), [*earlier_images, *images], options),
         )
 
@@ -207,16 +207,16 @@ class Conversation:
         history, parent = pending.history, pending.agreed.parent
         start, depth = parent.depth + 1 if parent else 0, len(history.messages)
         prompt = _prompt_segment(pending, reply)
+        context = pending.request.prompt.extended(reply.output_ids)
         sampled = Segment.of(
             SegmentKind.SAMPLED,
-            reply.output_ids,
+            context.newest if reply.output_ids else (),  # one array for the record and for the next prompt
             reply.output_logprobs,
             weight_spans=tuple((span.version, span.start, span.end) for span in reply.weight_versions),
             message_index=depth,
             facts=facts,
         )
         forms = frozenset(fingerprint(answer) for answer in answers)
-        context = pending.request.prompt.extended(reply.output_ids)
         with self._lock:
             # Nothing below can fail, so that a turn is recorded whole or not at all.
             turn = Turn(
@@ -294,6 +294,11 @@ class PendingTurn:
         return turn
 
 
+def _without(ids: PromptIds, count: int) -> Sequence[int]:
+    """Return ids without the last `count`."""
+    return ids[: len(ids) - count] if count else ids
+
+
 def _prompt_segment(pending: PendingTurn, reply: GenerateReply) -> Segment:
     """Return the prompt's segment, with logprobs where the server was asked for them."""
     ids = pending.prompt.ids
@@ -302,4 +307,6 @@ def _prompt_segment(pending: PendingTurn, reply: GenerateReply) -> Segment:
         newest = list(reply.input_logprobs)[-len(ids) :] if ids else []
         values = [None] * (len(ids) - len(newest)) + newest
     facts = {"guarded": [literal.literal for literal in pending.prompt.guarded]} if pending.prompt.guarded else {}
-    return Segment.of(SegmentKind.PROMPT, ids, values, replaces=pending.prompt.trimmed, facts=facts)
+    # One array for the record and for the prompts to come.
+    shared = pending.request.prompt.newest if ids else ()
+    return Segment.of(SegmentKind.PROMPT, shared, values, replaces=pending.prompt.trimmed, facts=facts)

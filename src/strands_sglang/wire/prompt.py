@@ -3,12 +3,13 @@
 A conversation sends its whole prompt with every turn; what is new since the last turn is a small part of it.
 `extended` encodes the new ids only and shares the rest: `b"".join(p.extended(ids).json) == encode([*p, *ids])`.
 
-A `PromptIds` never changes. Ids that cannot be sent (negative, not integers) are refused when they are added: a
-server dies of a negative id.
+A `PromptIds` never changes. Ids that cannot be sent (negative, not integers, 2**31 and more) are refused when they are
+added: a server dies of a negative id. Kept are 4 bytes an id and its digits.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import overload
@@ -31,25 +32,30 @@ class PromptIds(Sequence[int]):
 
     def __init__(self, ids: Iterable[int] = ()) -> None:
         """Encode `ids`."""
-        # Tuples of integers are invisible to the garbage collector. Lists of thousands of ids, one per request on its
-        # way, would be walked through again and again.
-        chunk = tuple(ids)
-        self._chunks: tuple[tuple[int, ...], ...] = (chunk,) if chunk else ()
-        self.json: tuple[bytes, ...] = (_encode(chunk),) if chunk else ()
+        chunk, encoded = _encode(ids)
+        # Arrays are invisible to the garbage collector. Lists of thousands of ids, one per request on its way, would be
+        # walked through again and again.
+        self._chunks: tuple[array[int], ...] = (chunk,) if chunk else ()
+        self.json: tuple[bytes, ...] = (encoded,) if chunk else ()
         self._length = len(chunk)
         self._highest: int | None = None  # computed when first asked for
 
     def extended(self, ids: Iterable[int]) -> PromptIds:
         """Return these ids followed by `ids`; only `ids` are looked at."""
-        chunk = tuple(ids)
+        chunk, encoded = _encode(ids)
         if not chunk:
             return self
         longer = object.__new__(PromptIds)
         longer._chunks = (*self._chunks, chunk)
-        longer.json = (*self.json, b"," + _encode(chunk)) if self.json else (_encode(chunk),)
+        longer.json = (*self.json, b"," + encoded) if self.json else (encoded,)
         longer._length = self._length + len(chunk)
         longer._highest = None if self._highest is None else max(self._highest, *chunk)
         return longer
+
+    @property
+    def newest(self) -> array[int]:
+        """The ids that were added last; not to be changed."""
+        return self._chunks[-1] if self._chunks else array("i")
 
     @property
     def highest(self) -> int:
@@ -64,15 +70,26 @@ class PromptIds(Sequence[int]):
     def __getitem__(self, index: slice) -> list[int]: ...
     def __getitem__(self, index: int | slice) -> int | list[int]:
         if isinstance(index, slice):
-            return list(self)[index]
+            return self._stretch(*index.indices(self._length)[:2]) if index.step is None else list(self)[index]
         at = index + self._length if index < 0 else index
         if not 0 <= at < self._length:
             raise IndexError(f"index {index} of {self!r}")
-        for chunk in self._chunks:
-            if at < len(chunk):
+        end = self._length
+        for chunk in reversed(self._chunks):  # the end is what is asked for
+            end -= len(chunk)
+            if at >= end:
                 break
-            at -= len(chunk)
-        return chunk[at]
+        return chunk[at - end]
+
+    def _stretch(self, start: int, stop: int) -> list[int]:
+        ids: list[int] = []
+        for chunk in self._chunks:
+            if stop <= 0:
+                break
+            if start < len(chunk):
+                ids += chunk[max(start, 0) : stop]
+            start, stop = start - len(chunk), stop - len(chunk)
+        return ids
 
     def __len__(self) -> int:
         return self._length
@@ -92,15 +109,20 @@ class PromptIds(Sequence[int]):
         return f"PromptIds({self._length} ids)"
 
 
-def _encode(ids: tuple[int, ...]) -> bytes:
+def _encode(ids: Iterable[int]) -> tuple[array[int], bytes]:
+    """Return ids as an array, and their JSON without its brackets."""
+    plain = ids if isinstance(ids, list | tuple) else list(ids)
     try:
-        encoded = orjson.dumps(ids)[1:-1]
+        encoded = orjson.dumps(plain)[1:-1]
     except TypeError as error:
         raise SGLangConfigError(f"input_ids must be plain integers: {error}") from error
     # One scan in C finds floats, booleans, null, nested lists and negative ids alike.
     if encoded.translate(None, _ID_CHARACTERS):
-        position = next(i for i, x in enumerate(ids) if type(x) is not int or x < 0)
+        position = next(i for i, x in enumerate(plain) if type(x) is not int or x < 0)
         raise SGLangConfigError(
-            f"input_ids must be integers of 0 or more, got {ids[position]!r} at position {position} of the ids given"
+            f"input_ids must be integers of 0 or more, got {plain[position]!r} at position {position} of the ids given"
         )
-    return encoded
+    try:
+        return array("i", plain), encoded
+    except OverflowError as error:
+        raise SGLangConfigError(f"input_ids must be integers below 2**31, got {max(plain)}") from error

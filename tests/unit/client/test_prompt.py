@@ -69,6 +69,23 @@ def test_what_is_no_id_is_refused_with_its_position(bad: Any) -> None:
         PromptIds([1, 2, bad])
 
 
+def test_an_id_of_more_than_31_bits_is_refused() -> None:
+    with pytest.raises(SGLangConfigError, match="below 2"):
+        PromptIds([1, 2**31])
+
+
+@given(st.lists(ID_LISTS, max_size=6), st.slices(40))
+def test_indices_and_slices_are_those_of_the_list(parts: list[list[int]], part: slice) -> None:
+    prompt, whole = PromptIds(), [token for part in parts for token in part]
+    for ids in parts:
+        prompt = prompt.extended(ids)
+
+    assert whole[part] == prompt[part]
+    assert whole == [prompt[i] for i in range(len(whole))]
+    assert whole == [prompt[i - len(whole)] for i in range(len(whole))]
+    assert next((ids for ids in reversed(parts) if ids), []) == list(prompt.newest)
+
+
 def test_an_object_that_json_does_not_know_is_refused() -> None:
     with pytest.raises(SGLangConfigError, match="plain integers"):
         PromptIds([1, object()])  # type: ignore[list-item]
