@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .provider.limiter import LoopLimiter
     from .provider.limiter import LoopLimiter as ToolLimiter
     from .provider.model import SGLangModel
+    from .records import RecordWriter, read_parquet, read_records, write_parquet
     from .retry import RetryPolicy
     from .rollout import Rollout
     from .termination import Termination, TerminationReason
@@ -103,6 +104,7 @@ _HOMES = {
     "provider.ending": ("classify",),
     "provider.limiter": ("LoopLimiter",),
     "provider.model": ("SGLangModel",),
+    "records": ("RecordWriter", "read_parquet", "read_records", "write_parquet"),
     "retry": ("RetryPolicy",),
     "rollout": ("Rollout",),
     "termination": ("Termination", "TerminationReason"),
@@ -127,6 +129,7 @@ __all__ = [
     "MaxToolIterationsReachedError",
     "RecordError",
     "RecordFormatError",
+    "RecordWriter",
     "ReplayMismatchError",
     "RetryPolicy",
     "Rollout",
@@ -165,6 +168,9 @@ __all__ = [
     "get_client_from_slime_args",
     "get_tokenizer",
     "get_tool_parser",
+    "read_parquet",
+    "read_records",
+    "write_parquet",
 ]
 
 

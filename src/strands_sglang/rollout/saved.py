@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Self, TypeVar, overload
 
 from strands_sglang.errors import RecordError, RecordFormatError
 
@@ -147,6 +147,25 @@ class Fields:
         except ValueError:
             self.fail(key, f"is {value!r}, not one of {', '.join(enum)}")
 
+    @overload
+    def take_number(self, key: str, *, optional: Literal[False]) -> float: ...
+
+    @overload
+    def take_number(self, key: str, *, optional: bool = True) -> float | None: ...
+
+    def take_number(self, key: str, *, optional: bool = True) -> float | None:
+        """Return a finite number as a float, or None where null may stand for it."""
+        value = self.take(key, float, int, *([type(None)] if optional else []))
+        try:
+            return None if value is None else number(value, key)
+        except RecordError:
+            self.fail(key, f"is {value}, which is not a finite number that a float can hold")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the fields that were not read yet."""
+        return list(self._left)
+
     def inner(self, key: str) -> Fields:
         """Return the fields of an object within."""
         return Fields(self.take(key), self.noun, self.place_of(key))
@@ -200,6 +219,23 @@ def plain(value: Any, place: str) -> Any:
     raise RecordError(
         f"{place} is a {type(value).__name__}, which JSON does not have; give a plain number, string, list or dict"
     )
+
+
+def number(value: Any, place: str) -> float:
+    """Return a number as a float, as it will be when it is read again.
+
+    Raises:
+        RecordError: If it is not a finite number, or one that a float cannot hold.
+    """
+    if not isinstance(value, int | float):
+        raise RecordError(f"{place} is a {type(value).__name__}, not a plain number; convert it with float()")
+    try:
+        exact = float(value)
+    except OverflowError:
+        exact = math.inf
+    if not math.isfinite(exact) or exact != value:
+        raise RecordError(f"{place} is {value}, which a saved record cannot hold; use None for what is not known")
+    return exact
 
 
 def segment_to_dict(segment: Segment, place: str) -> dict[str, Any]:

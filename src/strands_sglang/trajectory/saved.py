@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from strands_sglang.errors import RecordError
-from strands_sglang.rollout.saved import Fields, Format, plain, segment_from_fields, segment_to_dict
+from strands_sglang.rollout.saved import Fields, Format, number, segment_from_fields, segment_to_dict
 from strands_sglang.termination import Termination, TerminationReason
 
 from .turn import Lineage, Turn, TurnFate
@@ -48,7 +48,7 @@ def _turn_to_dict(turn: Turn, parent: int | None, place: str) -> dict[str, Any]:
     if turn.images:
         row["images"] = list(turn.images)
     if turn.credit:
-        row["credit"] = plain(turn.credit, f"{place}.credit")
+        row["credit"] = {name: number(value, f"{place}.credit.{name}") for name, value in turn.credit.items()}
     return row
 
 
@@ -64,10 +64,8 @@ def _turn_from_fields(fields: Fields, before: Sequence[Turn]) -> Turn:
     parent = fields.take("parent", int, type(None))
     if parent is not None and not 0 <= parent < len(before):
         fields.fail("parent", f"is {parent}, but a parent is one of the {len(before)} turns before")
-    credit = fields.take("credit", dict, default={})
-    for name, value in credit.items():
-        if type(value) not in (float, int):
-            fields.fail(f"credit.{name}", f"is {value!r}, not a number")
+    given = Fields(fields.take("credit", dict, default={}), fields.noun, fields.place_of("credit"))
+    credit = {name: given.take_number(name, optional=False) for name in given.names}
     turn = Turn(
         index=len(before),
         parent=None if parent is None else before[parent],

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from strands_sglang.rollout import Rollout
-from strands_sglang.rollout.saved import plain, pydantic_schema
+from strands_sglang.rollout.saved import number, plain, pydantic_schema
 from strands_sglang.termination import Termination
 
 from .sample import Sample
@@ -135,7 +135,7 @@ class Trajectory:
             "id": self.id,
             "turns": turns_to_list(list(self.turns)),
             "termination": termination_to_dict(self.termination),
-            "reward": plain(self.reward, "reward"),
+            "reward": None if self.reward is None else number(self.reward, "reward"),
             "group_id": self.group_id,
             "group_index": self.group_index,
             "metadata": plain(self.metadata, "metadata"),
@@ -157,7 +157,7 @@ class Trajectory:
             id=fields.take("id", str),
             turns=turns_from_fields(fields),
             termination=termination_from_fields(fields),
-            reward=fields.take("reward", float, int, type(None)),
+            reward=fields.take_number("reward"),
             group_id=fields.take("group_id", str, type(None)),
             group_index=fields.take("group_index", int, type(None)),
             metadata=fields.take("metadata", dict),

@@ -163,8 +163,10 @@ DAMAGES: Damage = [
     (["turns", 0, "sampled", "more"], 1, r"turns\[0\].sampled.more is not a field"),
     (["turns", 1, "prompt", "replaces"], 5, r"turns\[1\].prompt.replaces is 5"),
     (["turns", 0, "prompt", "replaces"], 1, r"turns\[0\].prompt.replaces is 1"),
-    (["turns", 0, "credit", "advantage"], None, r"turns\[0\].credit.advantage is None, not a number"),
+    (["turns", 0, "credit", "advantage"], None, r"turns\[0\].credit.advantage is null, not a number"),
     (["turns", 0, "images"], [1], r"turns\[0\].images\[0\] is an integer"),
+    (["turns", 0, "credit", "advantage"], 10**400, r"turns\[0\].credit.advantage is 1000"),
+    (["reward"], 2**53 + 1, "reward is 9007199254740993, which is not a finite number that a float can hold"),
     (["termination", "reason"], "boredom", "termination.reason is 'boredom'"),
     (["termination", "more"], 1, "termination.more is not a field"),
     (["reward"], "high", "reward is a string, not a number or an integer or null"),
@@ -223,6 +225,19 @@ def test_a_number_that_json_does_not_have_is_not_read() -> None:
 def test_what_would_not_come_back_as_it_is_is_not_written(value: Any, words: str) -> None:
     with pytest.raises(RecordError, match=words):
         Trajectory(metadata={"a": value}).to_json()
+
+
+@pytest.mark.parametrize("reward", [math.nan, -math.inf, 10**400, "1"])
+def test_a_reward_or_credit_that_is_no_finite_number_is_not_written(reward: Any) -> None:
+    trajectory = whole()
+    trajectory.reward = reward
+    with pytest.raises(RecordError, match="reward is"):
+        trajectory.to_json()
+    trajectory.reward = 1  # an integer is read again as the float it is
+    assert Trajectory.from_json(trajectory.to_json()) == trajectory
+    trajectory.turns[0].credit["a"] = reward
+    with pytest.raises(RecordError, match=r"turns\[0\].credit.a is"):
+        trajectory.to_json()
 
 
 def test_an_unordered_tree_is_not_written() -> None:
