@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 from typing import Any
 
 import httpx
@@ -19,10 +20,19 @@ from .episodes import (
     episode,
     largest_difference,
 )
+from .watching import load_of, until_load
 
 QUESTION = "What is 25 * 17?"
 GREEDY: dict[str, Any] = {"temperature": 0.0, "max_new_tokens": 300}
-LONG: dict[str, Any] = {"temperature": 1.0, "max_new_tokens": 600, "ignore_eos": True}
+LONG: dict[str, Any] = {"temperature": 1.0, "max_new_tokens": 800, "ignore_eos": True}
+
+
+@pytest.fixture
+async def idle(served: Served) -> Served:
+    """The server, once it is done with what earlier tests left behind."""
+    async with httpx.AsyncClient(base_url=served.url, timeout=60.0) as client:
+        await until_load(partial(load_of, client), lambda load: load.is_none)
+    return served
 
 
 async def test_a_turn_that_stopped_ends_with_the_sampled_stop_token(served: Served) -> None:
@@ -65,9 +75,9 @@ async def test_a_turn_cut_by_length_is_recorded_and_closed_by_unsampled_tokens(s
     assert run.model.rollout.loss_mask[len(cut)] == 0
 
 
-async def test_an_aborted_generation_goes_on_from_its_own_tokens(served: Served) -> None:
-    async with episode(served, sampling_params=LONG) as run, asyncio.TaskGroup() as tasks:
-        tasks.create_task(abort_later(run.transport.next_rid(), served.url))
+async def test_an_aborted_generation_goes_on_from_its_own_tokens(idle: Served) -> None:
+    async with episode(idle, sampling_params=LONG) as run, asyncio.TaskGroup() as tasks:
+        tasks.create_task(abort_in_mid_generation(run.transport.next_rid(), idle.url))
         with pytest.raises(MaxTokensReachedException):
             await run.agent.invoke_async(QUESTION)
 
@@ -76,13 +86,13 @@ async def test_an_aborted_generation_goes_on_from_its_own_tokens(served: Served)
     assert len(run.exchanges[0].output_ids) > 0
     assert_record_is_what_went_over_the_wire(run.model.rollout, run.exchanges)
     assert sum(run.model.rollout.loss_mask) == LONG["max_new_tokens"]
-    assert largest_difference(served.url, run.model.rollout) < TOLERANCE
+    assert largest_difference(idle.url, run.model.rollout) < TOLERANCE
 
 
-async def test_an_abort_that_is_not_resumed_is_an_error_and_leaves_no_turn(served: Served) -> None:
-    async with episode(served, client_options={"on_abort": "raise"}, sampling_params=LONG) as run:
+async def test_an_abort_that_is_not_resumed_is_an_error_and_leaves_no_turn(idle: Served) -> None:
+    async with episode(idle, client_options={"on_abort": "raise"}, sampling_params=LONG) as run:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(abort_later(run.transport.next_rid(), served.url))
+            tasks.create_task(abort_in_mid_generation(run.transport.next_rid(), idle.url))
             with pytest.raises(SGLangAbortedError) as caught:
                 await run.agent.invoke_async(QUESTION)
 
@@ -90,15 +100,14 @@ async def test_an_abort_that_is_not_resumed_is_an_error_and_leaves_no_turn(serve
         assert len(run.model.rollout) == 0
 
 
-async def test_a_cancelled_turn_leaves_the_record_as_it_was(served: Served) -> None:
-    async with episode(served, sampling_params=GREEDY) as run:
+async def test_a_cancelled_turn_leaves_the_record_as_it_was(idle: Served) -> None:
+    async with episode(idle, sampling_params=GREEDY) as run:
         await run.agent.invoke_async(QUESTION)
         before = run.model.rollout.to_json()
         run.model.update_config(sampling_params=LONG)
         started = run.transport.next_rid()
         task = asyncio.create_task(run.agent.invoke_async("What is 81 / 9?"))
-        await started
-        await asyncio.sleep(0.2)
+        await mid_generation(started, idle.url)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -110,9 +119,16 @@ async def test_a_cancelled_turn_leaves_the_record_as_it_was(served: Served) -> N
     assert_record_is_what_went_over_the_wire(run.model.rollout, run.exchanges)
 
 
-async def abort_later(rid: Awaitable[str], url: str) -> None:
-    """Abort a generation from outside, a moment after it began."""
-    body = {"rid": await rid}
-    await asyncio.sleep(0.3)
-    async with httpx.AsyncClient(timeout=30.0) as client:
-        (await client.post(f"{url}/abort_request", json=body)).raise_for_status()
+async def mid_generation(rid: Awaitable[str], url: str) -> str:
+    """Wait until a generation, sent next and the only one of the server, has sampled its first token."""
+    async with httpx.AsyncClient(base_url=url, timeout=60.0) as client:
+        sent = await rid
+        await until_load(partial(load_of, client), lambda load: load.running == 1)
+    return sent
+
+
+async def abort_in_mid_generation(rid: Awaitable[str], url: str) -> None:
+    """Abort a generation from outside."""
+    sent = await mid_generation(rid, url)
+    async with httpx.AsyncClient(base_url=url, timeout=60.0) as client:
+        (await client.post("/abort_request", json={"rid": sent})).raise_for_status()

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from strands.types.exceptions import MaxTokensReachedException
 
 from .episodes import (
+    ATTEMPTS,
+    CUT_SHORT,
     TOLERANCE,
     Episode,
     Served,
@@ -58,15 +59,20 @@ async def test_sampled_episodes_at_once_are_recorded_exactly(
             for question in QUESTIONS:
                 try:
                     await run.agent.invoke_async(question)
-                except MaxTokensReachedException:
+                except CUT_SHORT:
                     break
             return run
 
-    runs = await asyncio.gather(*(play() for _ in range(8)))
+    runs: list[Episode] = []
+    for _ in range(ATTEMPTS):
+        runs += await asyncio.gather(*(play() for _ in range(8)))
+        if max(max(calls_of_each_turn(run)) for run in runs) >= 2:
+            break
+    else:
+        pytest.fail("no answer with parallel calls")
 
     for run in runs:
         assert_record_is_what_went_over_the_wire(run.model.rollout, run.exchanges)
-    assert max(max(calls_of_each_turn(run)) for run in runs) >= 2, "no answer with parallel calls"
     differences = [largest_difference(served.url, run.model.rollout) for run in runs]
     assert max(differences) < TOLERANCE
     sampled = sum(sum(run.model.rollout.loss_mask) for run in runs)

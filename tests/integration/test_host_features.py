@@ -2,12 +2,14 @@
 
 Histories that managers cut, agents that share a provider, graphs, interrupts, sessions: whatever the host does to its
 messages, the recorded log-probabilities of each branch equal those of a second pass over its tokens.
+Most of it is sampled at temperature 1, and any answer may be cut short (see `CUT_SHORT`): the record must be right then
+as well, and where a test is about something that only a finished episode shows, another one is played.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,14 +20,25 @@ from strands.agent.conversation_manager import SlidingWindowConversationManager,
 from strands.hooks.events import BeforeToolCallEvent
 from strands.multiagent import GraphBuilder, Swarm
 from strands.session.file_session_manager import FileSessionManager
+from strands.types.exceptions import MaxTokensReachedException
 
 from strands_sglang import LoopLimiter, SGLangClient, SGLangModel
 from strands_sglang.tool_parsers import get_tool_parser
 from strands_sglang.trajectory import Lineage
 
-from .episodes import MAX_TOOL_ITERATIONS, TOLERANCE, Served, calculator, largest_difference
+from .episodes import (
+    ATTEMPTS,
+    CUT_SHORT,
+    MAX_TOOL_ITERATIONS,
+    TOLERANCE,
+    Served,
+    calculator,
+    largest_difference,
+)
 
 SAMPLED: dict[str, Any] = {"temperature": 1.0, "max_new_tokens": 200}
+GREEDY: dict[str, Any] = {"temperature": 0.0, "max_new_tokens": 200}
+HOST_SECONDS = 900.0
 
 
 @asynccontextmanager
@@ -39,8 +52,8 @@ async def provider(served: Served, **config: Any) -> AsyncIterator[SGLangModel]:
         )
 
 
-def agent(model: SGLangModel, **options: Any) -> Agent:
-    limiter = LoopLimiter(max_tool_iters=MAX_TOOL_ITERATIONS, on_limit="stop")
+def agent(model: SGLangModel, *, max_tool_iters: int = MAX_TOOL_ITERATIONS, **options: Any) -> Agent:
+    limiter = LoopLimiter(max_tool_iters=max_tool_iters, on_limit="stop")
     defaults = {"tools": [calculator], "hooks": [limiter], "callback_handler": None}
     return Agent(model=model, **{**defaults, **options})
 
@@ -57,9 +70,12 @@ def check_trajectory(served: Served, model: SGLangModel, measure: Callable[[str,
 
 async def test_a_sliding_window_over_thirty_questions(served: Served, measure: Callable[[str, str], None]) -> None:
     async with provider(served) as model:
-        host = agent(model, conversation_manager=SlidingWindowConversationManager(window_size=6))
+        # The window begins with a question: no question may lead to more messages than it holds.
+        manager = SlidingWindowConversationManager(window_size=6)
+        host = agent(model, max_tool_iters=2, conversation_manager=manager)
         for number in range(30):
-            await host.invoke_async(f"What is {number} + {number * 7}?")
+            with suppress(*CUT_SHORT):
+                await host.invoke_async(f"What is {number} + {number * 7}?")
 
     assert len(model.trajectory.branches) > 5
     assert len(host.messages) <= 6
@@ -72,17 +88,20 @@ async def test_a_summarising_manager(served: Served, measure: Callable[[str, str
             summary_ratio=0.5, preserve_recent_messages=2, summarization_system_prompt="Be brief."
         )
         host = agent(model, conversation_manager=manager)
-        for number in range(14):
-            await host.invoke_async(f"What is {number} + {number * 7}?")
+        # Each question brings 30 tokens at the very least, so the window is full before the last one.
+        for number in range(40):
+            with suppress(*CUT_SHORT):
+                await host.invoke_async(f"What is {number} + {number * 7}?")
+            if Lineage.SIDE_CALL in {turn.lineage for turn in model.trajectory.turns[:-3]}:
+                break
 
-    lineages = [turn.lineage for turn in model.trajectory.turns]
-    assert Lineage.SIDE_CALL in lineages
+    assert Lineage.SIDE_CALL in {turn.lineage for turn in model.trajectory.turns}
     assert all(sample.lineage is Lineage.MAIN for sample in model.trajectory.samples())
     check_trajectory(served, model, measure, "summarising")
 
 
 async def test_an_agent_as_the_tool_of_another(served: Served, measure: Callable[[str, str], None]) -> None:
-    async with provider(served, sampling_params={**SAMPLED, "temperature": 0.0}) as model:
+    async with provider(served, sampling_params=GREEDY) as model:
 
         @tool(name="calculator")
         async def delegate(expression: str) -> str:
@@ -96,23 +115,30 @@ async def test_an_agent_as_the_tool_of_another(served: Served, measure: Callable
 
 
 async def test_a_graph_with_two_nodes_at_once(served: Served, measure: Callable[[str, str], None]) -> None:
-    async with provider(served) as model:
-        builder = GraphBuilder()
-        for name in ("left", "right"):
-            builder.add_node(agent(model, name=name), name)
-            builder.set_entry_point(name)
-        builder.set_execution_timeout(120)
-        await builder.build().invoke_async("What is 25 * 17?")
+    for _ in range(ATTEMPTS):
+        async with provider(served) as model:
+            builder = GraphBuilder()
+            for name in ("left", "right"):
+                builder.add_node(agent(model, name=name), name)
+                builder.set_entry_point(name)
+            builder.set_execution_timeout(HOST_SECONDS)
+            # A node that is cut short ends the other one as well, perhaps before its first turn.
+            with suppress(*CUT_SHORT):
+                await builder.build().invoke_async("What is 25 * 17?")
 
-    assert {turn.conversation for turn in model.trajectory.turns} == {0, 1}
-    check_trajectory(served, model, measure, "graph")
+        check_trajectory(served, model, measure, "graph")
+        if {turn.conversation for turn in model.trajectory.turns} == {0, 1}:
+            return
+    pytest.fail("no run in which both nodes had a turn")
 
 
 async def test_a_swarm(served: Served, measure: Callable[[str, str], None]) -> None:
     async with provider(served) as model:
-        swarm = Swarm([agent(model, name="first"), agent(model, name="second")], execution_timeout=120)
-        await swarm.invoke_async("What is 25 * 17?")
-        await swarm.invoke_async("What is 12 + 30?")
+        agents = [agent(model, name="first"), agent(model, name="second")]
+        swarm = Swarm(agents, execution_timeout=HOST_SECONDS, node_timeout=HOST_SECONDS)
+        for question in ("What is 25 * 17?", "What is 12 + 30?"):
+            with suppress(*CUT_SHORT):
+                await swarm.invoke_async(question)
 
     check_trajectory(served, model, measure, "swarm")
 
@@ -121,7 +147,7 @@ async def test_an_interrupt_and_its_resumption(served: Served, measure: Callable
     def ask(event: BeforeToolCallEvent) -> None:
         event.interrupt("approval", reason="may it run?")
 
-    async with provider(served, sampling_params={**SAMPLED, "temperature": 0.0}) as model:
+    async with provider(served, sampling_params=GREEDY) as model:
         host = agent(model)
         host.add_hook(ask, BeforeToolCallEvent)
         result = await host.invoke_async("What is 25 * 17?")
@@ -143,7 +169,8 @@ async def test_a_session_saved_and_restored(
         async with provider(served) as model:
             manager = FileSessionManager(session_id="one", storage_dir=str(tmp_path))
             host = agent(model, session_manager=manager, agent_id="host")
-            await host.invoke_async(question)
+            with suppress(*CUT_SHORT):
+                await host.invoke_async(question)
 
     assert "25 * 17" in served.tokenizer.decode(model.rollout.token_ids)
     check_trajectory(served, model, measure, "restored session")
@@ -156,27 +183,47 @@ class Verdict(BaseModel):
     grade: Literal["good", "bad"]
 
 
+def check_unconstrained_turns(served: Served, model: SGLangModel) -> None:
+    """Re-score what was sampled freely; a grammar is a part of the distribution that a second pass does not know."""
+    for turn in model.trajectory.turns:
+        if not turn.sampled.facts["sampling_params"].keys() & {"json_schema", "structural_tag"}:
+            assert largest_difference(served.url, turn.rollout()) < TOLERANCE
+
+
 @pytest.mark.parametrize("thinking", [None, True, False])
-async def test_structured_output(served: Served, measure: Callable[[str, str], None], thinking: bool | None) -> None:
-    async with provider(served, enable_thinking=thinking) as model:
-        result = await agent(model, tools=[]).invoke_async("Hello!", structured_output_model=Verdict)
+async def test_structured_output(served: Served, thinking: bool | None) -> None:
+    for _ in range(ATTEMPTS):
+        async with provider(served, enable_thinking=thinking) as model:
+            try:
+                result = await agent(model, tools=[]).invoke_async("Hello!", structured_output_model=Verdict)
+            except MaxTokensReachedException:
+                # Nothing bounds the first answer, or the reasoning before the second one.
+                assert model.trajectory.turns[-1].sampled.facts["finish_reason"] == "length"
+                result = None
+        check_unconstrained_turns(served, model)
+        if result is not None:
+            break
+    else:
+        pytest.fail("the model never came to an end")
 
     assert isinstance(result.structured_output, Verdict)
-    # A grammar is part of the distribution that was sampled from, so these log-probabilities are not the model's own.
     forced = model.trajectory.turns[-1]
     assert forced.parent is not None
     assert forced.sampled.facts["finish_reason"] == "stop"
-    assert largest_difference(served.url, forced.parent.rollout()) < TOLERANCE
 
 
 async def test_a_forced_call(served: Served) -> None:
-    async with provider(served) as model:
-        specs = [calculator.tool_spec]
-        messages = [{"role": "user", "content": [{"text": "Hello!"}]}]
-        events = model.stream(messages, specs, tool_choice={"tool": {"name": "calculator"}})  # type: ignore[arg-type]
-        async for event in events:
-            if "messageStop" in event:
-                assert event["messageStop"]["stopReason"] == "tool_use"
+    specs = [calculator.tool_spec]
+    messages = [{"role": "user", "content": [{"text": "Hello!"}]}]
+    for _ in range(ATTEMPTS):
+        async with provider(served) as model:
+            events = model.stream(messages, specs, tool_choice={"tool": {"name": "calculator"}})  # type: ignore[arg-type]
+            (reason,) = [event["messageStop"]["stopReason"] async for event in events if "messageStop" in event]
 
-    (call,) = model.trajectory.turns[-1].sampled.facts["calls"]
-    assert (call["name"], call["status"]) == ("calculator", "ok")
+        (call,) = model.trajectory.turns[-1].sampled.facts["calls"]
+        assert (call["status"] == "ok") == (reason == "tool_use")
+        if reason == "tool_use":
+            assert call["name"] == "calculator"
+            return
+        assert reason == "max_tokens"
+    pytest.fail("the text between the quotes of the call's argument never ended")
