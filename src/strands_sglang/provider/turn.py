@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -18,12 +18,13 @@ from strands.types.streaming import StreamEvent
 from strands_sglang.client import SGLangClient
 from strands_sglang.errors import UnsupportedContentError
 from strands_sglang.session import Conversation, HostHistory, OnDivergence, PendingTurn
-from strands_sglang.tool_parsers import ParsedTurn, ToolParseResult, parse_turn_with
+from strands_sglang.tool_parsers import ParsedTurn, parse_turn_with
 from strands_sglang.wire import FinishType, GenerateReply, GenerateRequest
 
 from .answer import Answer, Shown, usage_of
 from .config import SGLangConfig
 from .constraint import Constraint
+from .facts import sampled_facts
 from .failures import as_host_errors
 from .narration import LiveText, Narration
 
@@ -79,7 +80,8 @@ class TurnCall:
             return
         parsed = self._parse(pending, _without_stop(reply), reply.finish_reason.type)
         self.answer = Answer.of(parsed, reply.finish_reason, narration.shown)
-        pending.commit(reply, answers=self.answer.host_forms(), facts=_facts(pending.request, reply, parsed))
+        facts = sampled_facts(pending.request, reply, parsed, carried=len(pending.unfinished))
+        pending.commit(reply, answers=self.answer.host_forms(), facts=facts)
         for attempt in parsed.calls:
             if attempt.is_error:
                 self.tool_parse_errors[attempt.name] = self.tool_parse_errors.get(attempt.name, 0) + 1
@@ -205,28 +207,3 @@ async def _unless(signal: threading.Event | None, awaited: Any) -> Any:
         if not task.done():
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-
-
-def _facts(request: GenerateRequest, reply: GenerateReply, parsed: ParsedTurn) -> dict[str, Any]:
-    """Return what is worth keeping of a turn beside its tokens."""
-    facts: dict[str, Any] = {
-        "finish_reason": reply.finish_reason.type.value,
-        "matched": reply.finish_reason.matched,
-        "sampling_params": dict(request.sampling_params),
-        "prompt_tokens": reply.prompt_tokens,
-        "cached_tokens": reply.cached_tokens,
-        "latency": reply.latency,
-        "rid": reply.rid,
-        "retries": reply.retries or None,
-        "resumptions": reply.resumptions or None,
-        "routed_experts": reply.routed_experts,
-        "routed_experts_start_len": None if reply.routed_experts is None else request.routed_experts_start_len,
-        "calls": [_call_facts(call) for call in parsed.calls] or None,
-    }
-    return {name: value for name, value in facts.items() if value is not None}
-
-
-def _call_facts(call: ToolParseResult) -> Mapping[str, Any]:
-    """Return what a trainer may want to know of a call attempt."""
-    facts = {"name": call.name, "id": call.id, "status": str(call.status), "token_span": call.token_span}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}

@@ -4,6 +4,6 @@
 """
 
 from .linear import Rollout
-from .segment import Segment, SegmentKind
+from .segment import LogprobKind, Segment, SegmentKind
 
-__all__ = ["Rollout", "Segment", "SegmentKind"]
+__all__ = ["LogprobKind", "Rollout", "Segment", "SegmentKind"]

@@ -26,6 +26,17 @@ class SegmentKind(StrEnum):
     """The engine, in one turn: loss mask 1."""
 
 
+class LogprobKind(StrEnum):
+    """Of which distribution the logprobs of a segment are; the fact "logprob_kind"."""
+
+    TEMPERED = "tempered"
+    """Of the logits after penalties, bias and grammar, divided by the fact "temperature", over the whole vocabulary:
+    before top-k, top-p and min-p cut it."""
+    UNTEMPERED = "untempered"
+    """As SGLang gives them for prompts, of the bare logits; and for greedy sampling, of the logits not divided by any
+    temperature."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A run of tokens with one origin.

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from strands_sglang.errors import HistoryDivergedError, StaleTurnError
-from strands_sglang.rollout import Segment, SegmentKind
+from strands_sglang.rollout import LogprobKind, Segment, SegmentKind
 from strands_sglang.tokenization import ChatTokenizer, PromptTokens, SampledTurn
-from strands_sglang.trajectory import Lineage, Trajectory, Turn
+from strands_sglang.trajectory import Fork, ForkReason, Lineage, Trajectory, Turn
 from strands_sglang.wire import GenerateReply, GenerateRequest, PromptIds
 
 from .agreement import Agreement, Node, agreement
+from .fork import fork_of
 from .history import HostHistory, OnDivergence, fingerprint
 
 
@@ -105,8 +106,10 @@ class Conversation:
         parent = agreed.parent
         for node, fate in agreed.fates:
             node.turn.fate = fate
-        if on_divergence is OnDivergence.RAISE and self._nodes and parent is not self._nodes[-1]:
-            raise self._divergence(history)
+        newest = self._nodes[-1] if self._nodes else None
+        fork = fork_of(newest, history, agreed, self.chat_tokenizer) if newest and parent is not newest else None
+        if fork is not None and on_divergence is OnDivergence.RAISE:
+            raise _diverged(fork)
         start = parent.depth + 1 if parent else 0
         unfinished: list[int] = []
         if continue_truncated and parent and parent.finish_reason == "length" and start == len(history.messages):
@@ -123,6 +126,7 @@ class Conversation:
         return PendingTurn(
             conversation=self,
             agreed=agreed,
+            fork=fork,
             history=history,
             rendering=self.chat_tokenizer,
             prompt=prompt,
@@ -177,28 +181,6 @@ class Conversation:
             conversation_id=f"{self.trajectory.id}-{self.number}",
             **fields,
         )
-
-    def _divergence(self, history: HostHistory) -> HistoryDivergedError:
-        """Say what differs from the newest branch."""
-        newest = self._nodes[-1]
-        if newest.root != history.root or newest.path()[0].rendering is not self.chat_tokenizer:
-            what = "system prompt or tools" if newest.root != history.root else "options of the chat template"
-            return HistoryDivergedError(f"the {what} are not those of the recorded turns", change=what)
-        expected = newest.expected()
-        for index, forms in enumerate(expected):
-            if index >= len(history.digests):
-                change = f"the history ends after {index} messages, {len(expected)} were recorded"
-            elif history.digests[index] not in forms:
-                change = f"message {index} ({history.role(index)}) is not the one recorded"
-            else:
-                continue
-            return HistoryDivergedError(
-                f"the host's history was changed: {change}; on_divergence='branch' would start a branch here",
-                message_index=index,
-                change=change,
-            )
-        # Not the newest turn, but one as deep: the host went back to an answer that it had replaced.
-        return HistoryDivergedError("the host's history goes on from an older answer", change="an older answer")
 
     def _commit(
         self, pending: PendingTurn, reply: GenerateReply, answers: Sequence[Any], facts: Mapping[str, Any]
@@ -259,6 +241,7 @@ class PendingTurn:
         reasoning_open: Whether the prompt, before `unfinished`, ends inside an open reasoning block.
         history: What the host asked to have continued.
         agreed: How far it agrees with the recorded turns.
+        fork: Why it does not go on from the newest turn; None where it does.
         rendering: What the prompt was rendered by.
     """
 
@@ -270,6 +253,7 @@ class PendingTurn:
     reasoning_open: bool
     history: HostHistory
     agreed: Agreement
+    fork: Fork | None
     rendering: ChatTokenizer
     _committed: bool = field(default=False)
 
@@ -299,6 +283,17 @@ def _without(ids: PromptIds, count: int) -> Sequence[int]:
     return ids[: len(ids) - count] if count else ids
 
 
+def _diverged(fork: Fork) -> HistoryDivergedError:
+    """Say what differs from the newest branch."""
+    if fork.reason is ForkReason.RENDERING:
+        message = f"the {fork.change} are not those of the recorded turns"
+    elif fork.message_index is None:
+        message = f"the host's history goes on from {fork.change}"
+    else:
+        message = f"the host's history was changed: {fork.change}; on_divergence='branch' would start a branch here"
+    return HistoryDivergedError(message, message_index=fork.message_index, change=fork.change)
+
+
 def _prompt_segment(pending: PendingTurn, reply: GenerateReply) -> Segment:
     """Return the prompt's segment, with logprobs where the server was asked for them."""
     ids = pending.prompt.ids
@@ -306,7 +301,22 @@ def _prompt_segment(pending: PendingTurn, reply: GenerateReply) -> Segment:
     if reply.input_logprobs:
         newest = list(reply.input_logprobs)[-len(ids) :] if ids else []
         values = [None] * (len(ids) - len(newest)) + newest
-    facts = {"guarded": [literal.literal for literal in pending.prompt.guarded]} if pending.prompt.guarded else {}
     # One array for the record and for the prompts to come.
     shared = pending.request.prompt.newest if ids else ()
+    facts = _prompt_facts(pending, measured=values is not None)
     return Segment.of(SegmentKind.PROMPT, shared, values, replaces=pending.prompt.trimmed, facts=facts)
+
+
+def _prompt_facts(pending: PendingTurn, *, measured: bool) -> dict[str, Any]:
+    """Return what is known of the prompt beside its tokens; docs/record.md lists the keys."""
+    parent, prompt = pending.agreed.parent, pending.prompt
+    facts: dict[str, Any] = {"messages": [parent.depth + 1 if parent else 0, len(pending.history.messages)]}
+    if prompt.guarded:
+        facts["guarded"] = [asdict(literal) for literal in prompt.guarded]
+    if prompt.trimmed and parent:
+        facts["trimmed"] = parent.turn.sampled.ids[-prompt.trimmed :].tolist()
+    if measured:
+        facts["logprob_kind"] = LogprobKind.UNTEMPERED.value
+    if pending.fork is not None:
+        facts["fork"] = pending.fork.to_dict()
+    return facts

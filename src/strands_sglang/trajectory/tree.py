@@ -18,6 +18,7 @@ from strands_sglang.rollout import Rollout
 from strands_sglang.rollout.saved import number, plain, pydantic_schema
 from strands_sglang.termination import Termination
 
+from .report import Decode, Report, report
 from .sample import Sample
 from .saved import FORMAT, termination_from_fields, termination_to_dict, turns_from_fields, turns_to_list
 from .turn import Lineage, Turn, TurnFate
@@ -105,6 +106,14 @@ class Trajectory:
             )
             for index, (leaf, mask) in enumerate(rows)
         ]
+
+    def report(self, decode: Decode | None = None) -> Report:
+        """Tell what in the episode was not plain: forks and why, answers thrown away, cut or retried turns, and more.
+
+        Args:
+            decode: Turns ids into text, such as `ChatTokenizer.decode`; with it, the text around each place is shown.
+        """
+        return report(list(self.turns), decode)
 
     def _sample_leaves(self, chosen: set[int]) -> Iterator[Turn]:
         """Yield the last chosen turns of each branch: those without a chosen follower."""
