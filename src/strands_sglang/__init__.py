@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .records import RecordWriter, read_parquet, read_records, write_parquet
     from .retry import RetryPolicy
     from .rollout import Rollout
+    from .runner import Episode, run_episode, run_episodes
     from .termination import Termination, TerminationReason
     from .tokenization.pretrained import get_tokenizer
     from .tool_parsers import get_tool_parser
@@ -107,6 +108,7 @@ _HOMES = {
     "records": ("RecordWriter", "read_parquet", "read_records", "write_parquet"),
     "retry": ("RetryPolicy",),
     "rollout": ("Rollout",),
+    "runner": ("Episode", "run_episode", "run_episodes"),
     "termination": ("Termination", "TerminationReason"),
     "tokenization.pretrained": ("get_tokenizer",),
     "tool_parsers": ("get_tool_parser",),
@@ -120,6 +122,7 @@ __all__ = [
     "ChatTemplateError",
     "ChatTemplateMissingError",
     "ControlTokenError",
+    "Episode",
     "ExportError",
     "HistoryDivergedError",
     "LoopLimitReachedError",
@@ -170,6 +173,8 @@ __all__ = [
     "get_tool_parser",
     "read_parquet",
     "read_records",
+    "run_episode",
+    "run_episodes",
     "write_parquet",
 ]
 
