@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +14,9 @@ from strands.types.exceptions import MaxTokensReachedException
 
 from strands_sglang import Rollout, SGLangClient, SGLangModel, Trajectory, get_tokenizer
 from strands_sglang.engine import TINY_MODEL, EngineTransport, Refusal, ScriptedEngine, Step, Turn
+from strands_sglang.provider import facts
 from strands_sglang.rollout import Segment, SegmentKind
+from strands_sglang.session import conversation
 from strands_sglang.trajectory import Finding, FindingKind, Fork, ForkReason, Lineage, TurnFate
 from strands_sglang.trajectory import Turn as Recorded
 from tests.unit.provider.conftest import END, Stage, call
@@ -275,3 +281,17 @@ def test_facts_of_another_shape_break_no_report() -> None:
     assert [finding.kind for finding in Trajectory(turns=[turn]).report().findings] == [FindingKind.DISCARDED]
     assert {reason.value for reason in ForkReason} == set(ForkReason)
     assert Rollout([turn.prompt]).segments[0].facts == odd
+
+
+def test_every_fact_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs/record.md").read_text(encoding="utf-8")
+    written = {
+        node.value
+        for function in (facts.sampled_facts, facts._call_facts, conversation._prompt_facts, Fork.to_dict)
+        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function))))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier()
+    }
+
+    assert {"finish_reason", "messages", "token_span"} <= written
+    assert [key for key in sorted(written) if f"`{key}`" not in page] == []
+    assert [reason for reason in ForkReason if f"| `{reason}` |" not in page] == []
