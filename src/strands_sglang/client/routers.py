@@ -67,6 +67,8 @@ def _top_level(request: GenerateRequest) -> set[str]:
     names = set(request.extra)
     if request.return_routed_experts:
         names |= {"return_routed_experts"}
+    if request.return_sampling_mask:
+        names |= {"return_sampling_mask"}
     if request.return_prompt_token_ids:
         names |= {"return_prompt_token_ids"}
     return names

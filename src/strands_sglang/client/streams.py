@@ -21,7 +21,13 @@ from .failures import error_words, raise_abort_with_status, typed_error
 
 _DONE = b"[DONE]"
 # Per-token lists of meta_info, each cumulative or delta on its own.
-_PER_TOKEN = ("output_token_logprobs", "output_top_logprobs", "output_token_ids_logprobs")
+_PER_TOKEN = (
+    "output_token_logprobs",
+    "output_top_logprobs",
+    "output_token_ids_logprobs",
+    "output_token_sampling_mask",
+    "output_token_sampling_logprobs",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

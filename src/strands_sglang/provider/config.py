@@ -19,6 +19,9 @@ class SGLangConfig(TypedDict, total=False):
         return_prompt_logprob: Ask for the logprobs of prompt tokens too, which costs the server logits for each.
             Default False.
         return_routed_experts: Ask for the expert rows of a MoE model. Default False.
+        return_sampling_mask: Ask for the tokens that top-k, top-p and min-p left to choose from, for each sampled token
+            (`Segment.support`). The server takes it with a `top_k` up to its `--sampling-mask-max-tokens`. Default
+            False.
         enable_thinking: Passed to the chat template when it is not None.
         chat_template_kwargs: Further arguments of the chat template, the same for every rendering.
         on_divergence: "branch" (default): when the host's history is no longer the recorded one, go on from the
@@ -40,6 +43,7 @@ class SGLangConfig(TypedDict, total=False):
     return_logprob: bool | None
     return_prompt_logprob: bool | None
     return_routed_experts: bool | None
+    return_sampling_mask: bool | None
     enable_thinking: bool | None
     chat_template_kwargs: dict[str, Any] | None
     on_divergence: Literal["branch", "raise"]
@@ -55,6 +59,7 @@ _FLAGS = (
     "return_logprob",
     "return_prompt_logprob",
     "return_routed_experts",
+    "return_sampling_mask",
     "enable_thinking",
     "continue_truncated",
     "check_template",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strands_sglang.rollout import LogprobKind
+from strands_sglang.rollout import LogprobKind, SamplingSupport
 from strands_sglang.tool_parsers import ParsedTurn, ToolParseResult
 from strands_sglang.wire import GenerateReply, GenerateRequest
 
@@ -46,9 +46,15 @@ def sampled_facts(
         "weights_widened": [[span.start, span.end] for span in reply.weight_versions if span.widened] or None,
         "routed_experts": reply.routed_experts,
         "routed_experts_start_len": None if reply.routed_experts is None else request.routed_experts_start_len,
+        "sampling_mask": support.to_fact() if (support := _support(reply)) is not None else None,
         "calls": [_call_facts(call, carried) for call in parsed.calls] or None,
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _support(reply: GenerateReply) -> SamplingSupport | None:
+    """Return what truncation left to choose from, where the server was asked for it."""
+    return None if reply.sampling_mask is None else SamplingSupport.of(reply.sampling_mask, reply.sampling_logprobs)
 
 
 def _call_facts(call: ToolParseResult, carried: int) -> dict[str, Any]:

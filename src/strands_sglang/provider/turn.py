@@ -100,6 +100,7 @@ class TurnCall:
             return_logprob=config.get("return_logprob") is not False,
             return_prompt_logprob=bool(config.get("return_prompt_logprob")),
             return_routed_experts=bool(config.get("return_routed_experts")),
+            return_sampling_mask=bool(config.get("return_sampling_mask")),
         )
         request = pending.request
         if self.constraint is not None:

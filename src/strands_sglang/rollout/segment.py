@@ -16,6 +16,8 @@ from typing import Any
 
 from strands_sglang.errors import RecordError
 
+from .support import SamplingSupport
+
 
 class SegmentKind(StrEnum):
     """Who wrote the tokens of a segment."""
@@ -109,6 +111,16 @@ class Segment:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def support(self) -> SamplingSupport | None:
+        """What truncation left to choose from, for each id; None where the server was not asked for it.
+
+        Raises:
+            RecordError: If the fact is damaged.
+        """
+        fact = self.facts.get("sampling_mask")
+        return None if fact is None else SamplingSupport.from_fact(fact, len(self.ids))
 
     def logprob_list(self) -> list[float | None]:
         """Return one value or None per id."""

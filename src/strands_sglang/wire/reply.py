@@ -87,6 +87,10 @@ class GenerateReply:
         input_logprobs: Values of the last `len(input_logprobs)` prompt tokens, the first of them None; None when
             not asked for.
         routed_experts: Base64 of the routing rows, or None when not asked for.
+        sampling_mask: For each sampled token, the ids that truncation left to choose from, itself among them; None when
+            not asked for.
+        sampling_logprobs: For each sampled token, its log-probability among those, None where the server gave null;
+            None when not asked for.
         rid: The request id of the attempt that was answered.
         url: The server that answered.
         retries: How many attempts failed before.
@@ -106,6 +110,8 @@ class GenerateReply:
     prompt_token_ids: list[int] | None = None
     input_logprobs: list[float | None] | None = None
     routed_experts: str | None = None
+    sampling_mask: list[list[int]] | None = None
+    sampling_logprobs: list[float | None] | None = None
     rid: str = ""
     url: str = ""
     retries: int = 0
@@ -139,6 +145,7 @@ class _Reading:
         finish = self.finish_reason()
         aborted = finish.type is FinishType.ABORT
         ids = self.output_ids()
+        mask = self.sampling_mask(ids, aborted)
         return GenerateReply(
             output_ids=ids,
             output_logprobs=self.output_logprobs(ids, aborted),
@@ -151,6 +158,8 @@ class _Reading:
             prompt_token_ids=self.prompt_token_ids(),
             input_logprobs=self.input_logprobs(aborted),
             routed_experts=self.routed_experts(aborted),
+            sampling_mask=mask,
+            sampling_logprobs=None if mask is None else self.sampling_logprobs(ids, mask),
             rid=self.rid,
             url=self.url,
             raw=self.body,
@@ -268,6 +277,45 @@ class _Reading:
                 hint="start the server with --enable-return-routed-experts; some routers drop the field",
             )
         return rows
+
+    def sampling_mask(self, ids: list[int], aborted: bool) -> list[list[int]] | None:
+        if not self.request.return_sampling_mask:
+            return None
+        key = "output_token_sampling_mask"
+        if not ids and (aborted or key not in self.meta):
+            return []
+        if key not in self.meta:
+            self.fail(
+                f"return_sampling_mask was asked for, but meta_info has no {key}",
+                hint="it needs SGLang 0.5.16 or newer and no router in between that drops the field",
+            )
+        rows: list[list[int]] = self.take(self.meta, key, list)
+        if len(rows) != len(ids):
+            self.fail(f"it answered {len(ids)} output_ids but {len(rows)} rows of {key}")
+        for at, (token, row) in enumerate(zip(ids, rows, strict=True)):
+            if not isinstance(row, list) or not set(map(type, row)) <= {int}:
+                self.fail(f"meta_info.{key}[{at}] is not a list of ids")
+            if token not in row:
+                self.fail(f"output_ids[{at}] is {token}, which is not among the ids of meta_info.{key}[{at}]")
+        return rows
+
+    def sampling_logprobs(self, ids: list[int], mask: list[list[int]]) -> list[float | None]:
+        key = "output_token_sampling_logprobs"
+        if not ids:
+            return []
+        given: list[Any] = self.take(self.meta, key, list)
+        if len(given) != len(ids):
+            self.fail(f"it answered {len(ids)} output_ids but {len(given)} {key}")
+        values: list[float | None] = []
+        for at, (token, row, value) in enumerate(zip(ids, mask, given, strict=True)):
+            if isinstance(value, list):  # of all that were left, where the request asked for these
+                if len(value) != len(row):
+                    self.fail(f"meta_info.{key}[{at}] has {len(value)} values for {len(row)} ids")
+                value = value[row.index(token)]
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                self.fail(f"meta_info.{key}[{at}] is not a number")
+            values.append(None if value is None else float(value))
+        return values
 
     def weight_versions(self, count: int) -> tuple[WeightSpan, ...]:
         spans = self.take(self.meta, "weight_versions", list, optional=True)

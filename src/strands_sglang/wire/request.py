@@ -28,6 +28,7 @@ _OWN_FIELDS = frozenset(
         "return_prompt_token_ids",
         "return_routed_experts",
         "routed_experts_start_len",
+        "return_sampling_mask",
         "image_data",
     }
 )
@@ -51,6 +52,8 @@ class GenerateRequest:
         return_prompt_token_ids: Ask the server for the ids it read; they are compared with `input_ids`.
         return_routed_experts: Ask for the experts that each token was routed to (mixture-of-experts models).
         routed_experts_start_len: First absolute position of the routing rows.
+        return_sampling_mask: Ask for the tokens that top-k, top-p and min-p left to choose from, for each sampled
+            token. The server takes it with a `top_k` from 1 to its `--sampling-mask-max-tokens`.
         image_data: Images, in the order of their placeholders; empty for none.
         extra: Further top-level fields of `/generate`, such as `lora_path` or `priority`.
         conversation_id: What the turns of one conversation have in common; keeps them on one worker. Not sent in
@@ -64,6 +67,7 @@ class GenerateRequest:
     return_prompt_token_ids: bool = False
     return_routed_experts: bool = False
     routed_experts_start_len: int = 0
+    return_sampling_mask: bool = False
     image_data: Sequence[Any] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     conversation_id: str | None = None
@@ -145,6 +149,8 @@ class GenerateRequest:
             fields["return_routed_experts"] = True
             if self.routed_experts_start_len:
                 fields["routed_experts_start_len"] = self.routed_experts_start_len
+        if self.return_sampling_mask:
+            fields["return_sampling_mask"] = True
         if self.image_data:
             fields["image_data"] = list(self.image_data)
         fields.update((key, value) for key, value in self.extra.items() if value is not None)

@@ -13,13 +13,24 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from strands_sglang.errors import SGLangDecodingError
 
 from .prompt import PromptIds
 from .reply import GenerateReply, WeightSpan
 from .request import GenerateRequest
+
+T = TypeVar("T")
+
+# Lists of meta_info with an entry for each sampled token.
+_PER_TOKEN = (
+    "output_token_logprobs",
+    "output_top_logprobs",
+    "output_token_ids_logprobs",
+    "output_token_sampling_mask",
+    "output_token_sampling_logprobs",
+)
 
 
 def resume_request(request: GenerateRequest, partial: GenerateReply) -> GenerateRequest | None:
@@ -58,9 +69,6 @@ def join_replies(request: GenerateRequest, first: GenerateReply, second: Generat
         return second
     offset = len(first.output_ids)
     ids = first.output_ids + second.output_ids
-    logprobs = None
-    if first.output_logprobs is not None and second.output_logprobs is not None:
-        logprobs = first.output_logprobs + second.output_logprobs
     prompt_length = len(request.input_ids)
     # A continuation that asked for the prompt's values gets those of the first part's tokens on top.
     inputs = first.input_logprobs
@@ -71,7 +79,7 @@ def join_replies(request: GenerateRequest, first: GenerateReply, second: Generat
     return replace(
         second,
         output_ids=ids,
-        output_logprobs=logprobs,
+        output_logprobs=_join_lists(first.output_logprobs, second.output_logprobs),
         text=None,
         prompt_tokens=_known(first.prompt_tokens, second.prompt_tokens, offset),
         completion_tokens=len(ids),
@@ -80,8 +88,14 @@ def join_replies(request: GenerateRequest, first: GenerateReply, second: Generat
         prompt_token_ids=None if read is None else read[: len(read) - offset],
         input_logprobs=inputs,
         routed_experts=_join_rows(first, second, prompt_length),
+        sampling_mask=_join_lists(first.sampling_mask, second.sampling_mask),
+        sampling_logprobs=_join_lists(first.sampling_logprobs, second.sampling_logprobs),
         raw=_join_raw(first.raw, second.raw, ids, spans),
     )
+
+
+def _join_lists(first: list[T] | None, second: list[T] | None) -> list[T] | None:
+    return None if first is None or second is None else first + second
 
 
 def _known(first: int | None, second: int | None, offset: int) -> int | None:
@@ -127,13 +141,14 @@ def _join_raw(
 ) -> dict[str, Any]:
     before, after = first.get("meta_info", {}), second.get("meta_info", {})
     meta = {**after, "completion_tokens": len(ids)}
-    for key in ("output_token_logprobs", "output_top_logprobs", "output_token_ids_logprobs"):
+    for key in _PER_TOKEN:
         if key in before and key in after:
             meta[key] = before[key] + after[key]
     if "weight_versions" in after:
         meta["weight_versions"] = [{"version": s.version, "start": s.start, "end": s.end} for s in spans]
-    if "output_token_logprobs_length" in after:
-        meta["output_token_logprobs_length"] = len(ids)
+    for key in ("output_token_logprobs_length", "output_token_sampling_mask_length"):
+        if key in after:
+            meta[key] = len(ids)
     for key in ("prompt_tokens", "cached_tokens", "input_token_logprobs"):
         if before.get(key) is not None:
             meta[key] = before[key]
