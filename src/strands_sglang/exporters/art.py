@@ -1,0 +1,107 @@
+"""ART: a `Trajectory`'s own fields, and its histories as `TokenizedHistory` has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, ClassVar
+
+from .base import Alignment, RoutedExporter
+from .ending import ending_of
+from .held import Held
+from .result import LossBook
+from .row import Piece, Row
+
+
+@dataclass(frozen=True, kw_only=True)
+class ARTExporter(RoutedExporter):
+    """ART's trajectory (`art/trajectories`), one row per episode with a tokenized history per sample.
+
+    Alignment: full; `tokens`, `logprobs` and `flags` have one length. A token with no measured logprob has NaN, also a
+    trainable one with `missing_logprob="keep"`; else it is refused or masked. `flags` lists the names of `TokenFlag`,
+    whose bits differ between releases of ART: EXACT for every token; ASSISTANT, OUTPUT and, where it is trainable in
+    this history, SAMPLED for a sampled one; STOP for the stop token that ended a turn; PROCESSED_LOGPROBS where there
+    is a logprob (SGLang's are after temperature, before top-p and top-k). Make the flags with
+    `functools.reduce(operator.or_, (TokenFlag[name] for name in names))`.
+
+    `trajectory` has `reward`, which is required, the first and last policy version where versions are integers,
+    `metrics` (ending, turns, weights), and what of `Trajectory.metadata` is a plain value.
+
+    Routing: `[tokens, layers, top_k]`, -1 where there is no row. Cannot hold: per-turn credit, images, group, and
+    which token has which weight version.
+
+    Attributes:
+        model: Name of the model in each history.
+    """
+
+    name: ClassVar[str] = "art"
+    alignment: ClassVar[Alignment] = Alignment.FULL
+    held: ClassVar[frozenset[Held]] = frozenset(
+        {Held.REWARD, Held.TERMINATION, Held.METADATA, Held.WEIGHT_VERSIONS, Held.CONTEXT_LOGPROBS}
+    )
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **RoutedExporter.choices,
+        "missing_logprob": ("raise", "mask", "keep"),
+    }
+
+    model: str = ""
+
+    def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
+        for _, group in groupby(rows, key=lambda row: id(row.episode)):
+            of_episode = list(group)
+            yield {
+                "trajectory": self._trajectory(of_episode, losses),
+                "tokenized_histories": [self._history(row) for row in of_episode],
+            }
+
+    def _trajectory(self, rows: list[Row], losses: LossBook) -> dict[str, Any]:
+        episode = rows[0].episode
+        plain = {name: value for name, value in episode.metadata.items() if isinstance(value, bool | int | float | str)}
+        losses.note(Held.METADATA, len(episode.metadata) - len(plain), "entries", "ART takes plain values only")
+        told = [version for row in rows for version in row.trained(row.versions) if version is not None]
+        numbers = [int(version) for version in told if version.isdigit()]
+        if len(numbers) != len(told) or len(set(numbers)) > 2:
+            losses.note(Held.WEIGHT_VERSIONS, len(told), "tokens", "ART takes the first and last, as integers")
+        known = numbers if len(numbers) == len(told) else []
+        return {
+            "reward": rows[0].reward(),
+            "initial_policy_version": min(known, default=None),
+            "final_policy_version": max(known, default=None),
+            "metrics": {"turns": len(episode.turns), "histories": len(rows)},
+            "metadata": {**plain, "episode": episode.id, "ending": ending_of(rows[0]).value},
+        }
+
+    def _history(self, row: Row) -> dict[str, Any]:
+        routed = self._routing(row, lambda found: found.padded_rows(missing="mark").tolist())
+        return {
+            "model": self.model,
+            "tokens": row.token_ids,
+            "logprobs": [math.nan if value is None else value for value in row.logprobs],
+            "flags": _flags(row),
+            "routed_experts": routed,
+            "top_k": len(routed[0][0]) if routed else None,
+        }
+
+
+def _flags(row: Row) -> list[list[str]]:
+    """Return the names of each token's flags."""
+    flags = [["EXACT"] for _ in row.token_ids]
+    for piece in row.pieces():
+        if not piece.sampled:
+            continue
+        for position in range(piece.start, piece.end):
+            flags[position] += ["ASSISTANT", "OUTPUT"] + ["SAMPLED"] * row.mask[position]
+        if _ends_with_stop(piece):
+            flags[piece.end - 1].append("STOP")
+    for position, value in enumerate(row.logprobs):
+        if value is not None:
+            flags[position].append("PROCESSED_LOGPROBS")
+    return flags
+
+
+def _ends_with_stop(piece: Piece) -> bool:
+    """Say whether the last token of a sampled piece is the stop token that ended the turn."""
+    sampled = piece.turn.sampled
+    return piece.end - piece.start == len(sampled) and sampled.facts.get("matched") == sampled.ids[-1]

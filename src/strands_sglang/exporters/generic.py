@@ -1,0 +1,127 @@
+"""Rows for no trainer in particular: one JSON object, or one row of a table, per sample.
+
+Everything the record knows of a sample is in them, under the record's own names; a missing value is null.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from .base import Alignment, Exporter
+from .held import Held
+from .result import LossBook
+from .row import Row
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_JSON_COLUMNS = ("termination", "credit", "turns", "metadata")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JSONLExporter(Exporter):
+    """One JSON object per sample, for a line of its own.
+
+    Alignment: full; `token_ids`, `loss_mask`, `logprobs`, `weight_versions` and each list of `credit` have one length,
+    null where a value is missing, also for a trainable token (`missing_logprob` is "keep" by default). `turns` says
+    where each turn of the branch stands, from `start` (its first sampled token) to `end`, and holds its facts: sampling
+    parameters, finish reason, calls, routing rows as the server gave them. Holds everything but sampled tokens that are
+    in no sample, which the losses count.
+    """
+
+    name: ClassVar[str] = "jsonl"
+    alignment: ClassVar[Alignment] = Alignment.FULL
+    held: ClassVar[frozenset[Held]] = frozenset(Held)
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **Exporter.choices,
+        "missing_logprob": ("keep", "raise", "mask"),
+    }
+
+    missing_logprob: Literal["raise", "mask", "omit", "keep"] = "keep"
+
+    def _holds_credit(self, name: str) -> bool:
+        return True
+
+    def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
+        for row in rows:
+            yield _row(row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParquetExporter(JSONLExporter):
+    """One row of a table per sample: the columns of `jsonl`, those without a fixed shape as JSON text.
+
+    Alignment and missing values are those of `jsonl`. `termination`, `credit`, `turns` and `metadata` are JSON text, so
+    that every file has the one schema of `schema()`; the extra `parquet` (pyarrow) is needed to write a file.
+    """
+
+    name: ClassVar[str] = "parquet"
+
+    def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
+        for row in rows:
+            found = _row(row)
+            yield {
+                name: json.dumps(value) if name in _JSON_COLUMNS and value is not None else value
+                for name, value in found.items()
+            }
+
+    @staticmethod
+    def schema() -> pyarrow.Schema:
+        """Return the table's schema."""
+        import pyarrow as pa
+
+        numbers = {"sample": pa.int32(), "samples": pa.int32(), "prompt_length": pa.int32(), "group_index": pa.int64()}
+        columns = {
+            "weight": pa.float64(),
+            "reward": pa.float64(),
+            "token_ids": pa.list_(pa.int32()),
+            "loss_mask": pa.list_(pa.int8()),
+            "logprobs": pa.list_(pa.float64()),
+            "weight_versions": pa.list_(pa.string()),
+            "image_data": pa.list_(pa.string()),
+        }
+        order = ("rollout_id", "sample", "samples", "lineage", "weight", "prompt_length", "token_ids", "loss_mask")
+        rest = ("logprobs", "weight_versions", "reward", "group_id", "group_index", "image_data", *_JSON_COLUMNS)
+        return pa.schema([(name, {**numbers, **columns}.get(name, pa.string())) for name in (*order, *rest)])
+
+
+def _row(row: Row) -> dict[str, Any]:
+    """Return everything that is known of a sample."""
+    episode, sample, ending = row.episode, row.sample, row.episode.termination
+    names = sorted({name for turn in sample.turns for name in turn.credit})
+    return {
+        "rollout_id": episode.id,
+        "sample": sample.index,
+        "samples": row.siblings,
+        "lineage": sample.lineage.value,
+        "weight": sample.weight,
+        "prompt_length": row.prompt_length,
+        "token_ids": row.token_ids,
+        "loss_mask": row.mask,
+        "logprobs": row.logprobs,
+        "weight_versions": row.versions,
+        "reward": episode.reward,
+        "group_id": episode.group_id,
+        "group_index": episode.group_index,
+        "image_data": list(sample.rollout.image_data),
+        "termination": None
+        if ending is None
+        else {"reason": ending.reason.value, "detail": ending.detail, "trainable": ending.trainable},
+        "credit": {name: sample.credit(name) for name in names},
+        "turns": [
+            {
+                "index": piece.turn.index,
+                "start": piece.start,
+                "end": piece.end,
+                "message_index": piece.turn.sampled.message_index,
+                "facts": copy.deepcopy(dict(piece.turn.sampled.facts)),
+            }
+            for piece in row.pieces()
+            if piece.sampled
+        ],
+        "metadata": row.metadata,
+    }

@@ -1,0 +1,147 @@
+"""slime and miles: the fields of `Sample`, as `Sample.from_dict` takes them.
+
+Both take several samples of one execution, which share `rollout_id`. They differ in what they call the rows of a
+sparse-attention indexer, which only miles takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from strands_sglang.routing import routed_experts
+
+from .base import Alignment, RoutedExporter
+from .ending import ending_of
+from .held import Held
+from .result import LossBook
+from .row import Decode, Row, number_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlimeExporter(RoutedExporter):
+    """slime's `Sample` (`slime/utils/types.py`), one per sample of the record.
+
+    Alignment: `tokens` is full; `loss_mask` and `rollout_log_probs` run over the response, that is over every token
+    after the initial prompt. A token with mask 0 has logprob 0.0, as slime's own rollouts write it; a trainable one
+    without logprob is refused, masked, or (`missing_logprob="omit"`) `rollout_log_probs` is None for all.
+
+    `index` and `rollout_id` are the episode's id and `group_index` the group's, as integers: the number itself where
+    the id is written as one (`trajectory.id = str(sample.index)`), else a number made of it. `weight_versions` lists
+    the versions of the trained turns in order, one entry per version span. An episode whose ending is not trainable has
+    `remove_sample` set. `prompt`, `label` and the rest of `metadata` come from `Trajectory.metadata`.
+
+    Routing: `[len(tokens) - 1, layers, top_k]`, int32. Cannot hold: per-turn credit, temperature, images (data URLs),
+    and to which token a weight version belongs.
+
+    Attributes:
+        decode: Gives `response`; without it `response` is empty, which the losses count.
+    """
+
+    name: ClassVar[str] = "slime"
+    alignment: ClassVar[Alignment] = Alignment.RESPONSE
+    held: ClassVar[frozenset[Held]] = frozenset(
+        {Held.REWARD, Held.GROUP, Held.TERMINATION, Held.METADATA, Held.WEIGHT, Held.WEIGHT_VERSIONS}
+    )
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **RoutedExporter.choices,
+        "missing_logprob": ("raise", "mask", "omit"),
+    }
+
+    decode: Decode | None = None
+
+    def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
+        for row in rows:
+            yield self._row(row, losses)
+
+    def _row(self, row: Row, losses: LossBook) -> dict[str, Any]:
+        episode, response = row.episode, row.response(row.token_ids)
+        if self.decode is None:
+            losses.note("response", 1, "rows", "its text is empty: give decode=tokenizer.decode")
+        versions = _versions(row, losses)
+        metadata = row.metadata
+        fields = {
+            "group_index": number_of(episode.group_id) if episode.group_id is not None else None,
+            "index": number_of(episode.id),
+            "rollout_id": number_of(episode.id),
+            "prompt": metadata.pop("prompt", ""),
+            "tokens": row.token_ids,
+            "response": self.decode(response) if self.decode is not None else "",
+            "response_length": len(response),
+            "label": metadata.pop("label", None),
+            "reward": episode.reward,
+            "loss_mask": row.response(row.mask),
+            "weight_versions": versions,
+            "rollout_log_probs": None if self.omits_logprobs else row.response(row.filled_logprobs(0.0)),
+            "remove_sample": not any(row.mask),
+            "status": ending_of(row).value,
+            "metadata": {**metadata, **_record(row)},
+        }
+        rows_of_experts = self._routing(row, lambda routing: routing.fed_rows(missing=self.missing_routing))
+        if rows_of_experts is not None:
+            fields["rollout_routed_experts"] = rows_of_experts.astype("int32")
+        return fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class MilesExporter(SlimeExporter):
+    """miles' `Sample` (`miles/utils/types.py`): as slime's, and `rollout_indexer_topk` beside the routing rows.
+
+    Alignment, missing values and losses are slime's. Miles reads only weight versions that are integers.
+
+    Attributes:
+        indexer_layers: Layers with a sparse-attention indexer; with it the indexer's rows are exported, and required.
+        index_topk: Positions that the indexer chooses per token.
+    """
+
+    name: ClassVar[str] = "miles"
+
+    indexer_layers: int | None = None
+    index_topk: int | None = None
+
+    def _held(self) -> frozenset[Held]:
+        held = RoutedExporter._held(self)
+        return held | {Held.INDEXER_TOPK} if self._takes_indexer else held
+
+    @property
+    def _takes_indexer(self) -> bool:
+        return self.indexer_layers is not None or self.index_topk is not None
+
+    def _row(self, row: Row, losses: LossBook) -> dict[str, Any]:
+        fields = SlimeExporter._row(self, row, losses)
+        unread = sum(not version.isdigit() for version in fields["weight_versions"])
+        losses.note("weight_versions", unread, "spans", "miles reads integers only, and takes these for unknown")
+        if self._takes_indexer:
+            indexer = routed_experts(
+                row.sample.rollout, num_layers=self.indexer_layers, top_k=self.index_topk, kind="indexer_topk"
+            )
+            fields["rollout_indexer_topk"] = indexer.fed_rows(missing=self.missing_routing).astype("int32")
+        return fields
+
+
+def _versions(row: Row, losses: LossBook) -> list[str]:
+    """Return the weight versions of the trained turns, and note where a turn's tokens have several."""
+    versions: list[str] = []
+    for piece in row.trained_pieces():
+        spans = [version for version, start, end in piece.turn.sampled.weight_spans if end > start]
+        if len(set(spans)) > 1:
+            losses.note("weight_versions", 1, "turns", "sampled under several weights; which tokens is not held")
+        versions += spans
+    return versions
+
+
+def _record(row: Row) -> dict[str, Any]:
+    """Return what the record says of a row that `Sample` has no field for, under one key of its metadata."""
+    ending, sample = row.episode.termination, row.sample
+    said = {
+        "episode": row.episode.id,
+        "sample": sample.index,
+        "lineage": sample.lineage.value,
+        "weight": sample.weight,
+        "termination": ending.reason.value if ending is not None else None,
+        "detail": ending.detail if ending is not None else None,
+        "group_id": row.episode.group_id,
+        "group_index": row.episode.group_index,
+    }
+    return {"strands_sglang": {name: value for name, value in said.items() if value is not None}}

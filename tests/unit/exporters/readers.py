@@ -1,0 +1,207 @@
+"""How to read the rows of each exporter back into full columns, so that one test holds for all."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+UNKNOWN_VERSION = 999_999
+ANY = -12345.0
+"""Stands for: the record's own value, whatever it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """One sample as it can be read from a trainer's row; None for a column that the trainer does not take.
+
+    `outside` is the logprob that every token with mask 0 has to have.
+    """
+
+    tokens: list[int]
+    mask: list[int]
+    logprobs: list[float | None] | None = None
+    outside: float | None = None
+    versions: list[int | None] | None = None
+    advantages: list[float | None] | None = None
+
+
+def slime(row: Row) -> list[Columns]:
+    start = len(row["tokens"]) - row["response_length"]
+    return [
+        Columns(
+            tokens=row["tokens"],
+            mask=[0] * start + row["loss_mask"],
+            logprobs=[0.0] * start + row["rollout_log_probs"],
+            outside=0.0,
+        )
+    ]
+
+
+def verl(row: Row) -> list[Columns]:
+    start = len(row["prompt_ids"])
+    return [
+        Columns(
+            tokens=row["prompt_ids"] + row["response_ids"],
+            mask=[0] * start + row["response_mask"],
+            logprobs=[0.0] * start + row["response_logprobs"],
+            outside=0.0,
+        )
+    ]
+
+
+def trl(row: Row) -> list[Columns]:
+    keys = ("prompt_ids", "completion_ids", "env_mask", "logprobs")
+    return [
+        Columns(tokens=prompt + ids, mask=[0] * len(prompt) + mask, logprobs=[None] * len(prompt) + logprobs)
+        for prompt, ids, mask, logprobs in zip(*(row[key] for key in keys), strict=True)
+    ]
+
+
+def trl_async(row: Row) -> list[Columns]:
+    return [Columns(tokens=row["input_ids"], mask=row["completion_mask"], logprobs=row["old_log_probs"], outside=0.0)]
+
+
+def skyrl(row: Row) -> list[Columns]:
+    keys = ("prompt_token_ids", "response_ids", "loss_masks", "rollout_logprobs")
+    return [
+        Columns(
+            tokens=prompt + ids,
+            mask=[0] * len(prompt) + mask,
+            logprobs=[0.0] * len(prompt) + logprobs,
+            outside=0.0,
+        )
+        for prompt, ids, mask, logprobs in zip(*(row[key] for key in keys), strict=True)
+    ]
+
+
+def areal(row: Row) -> list[Columns]:
+    assert all(len(values) == 1 for values in row.values())
+    return [
+        Columns(
+            tokens=row["input_ids"][0],
+            mask=row["loss_mask"][0],
+            logprobs=row["logprobs"][0],
+            outside=0.0,
+            versions=[None if version == -1 else version for version in row["versions"][0]],
+        )
+    ]
+
+
+def prime_rl(row: Row) -> list[Columns]:
+    assert len(row["temperatures"]) == len(row["token_ids"])
+    return [
+        Columns(
+            tokens=row["token_ids"],
+            mask=[int(mask) for mask in row["mask"]],
+            logprobs=row["logprobs"],
+            outside=0.0,
+            advantages=row["advantages"],
+        )
+    ]
+
+
+def nemo_rl(row: Row) -> list[Columns]:
+    tokens: list[int] = []
+    mask: list[int] = []
+    logprobs: list[float | None] = []
+    for message in row["message_log"]:
+        trained = message["role"] == "assistant"
+        assert trained == ("generation_logprobs" in message)
+        assert message["token_ids"]
+        tokens += message["token_ids"]
+        mask += [int(trained)] * len(message["token_ids"])
+        logprobs += message.get("generation_logprobs", [None] * len(message["token_ids"]))
+    assert row["length"] == len(tokens)
+    return [Columns(tokens=tokens, mask=mask, logprobs=logprobs)]
+
+
+def tinker(row: Row) -> list[Columns]:
+    inputs = row["loss_fn_inputs"]
+    assert row["model_input"][1:] == inputs["target_tokens"][:-1]
+    return [
+        Columns(
+            tokens=[row["model_input"][0], *inputs["target_tokens"]],
+            mask=[0, *map(int, inputs["mask"])],
+            logprobs=[0.0, *inputs["logprobs"]],
+            outside=0.0,
+            advantages=[0.0, *inputs["advantages"]] if "advantages" in inputs else None,
+        )
+    ]
+
+
+def art(row: Row) -> list[Columns]:
+    return [
+        Columns(
+            tokens=history["tokens"],
+            mask=[int("SAMPLED" in flags) for flags in history["flags"]],
+            logprobs=[None if math.isnan(value) else value for value in history["logprobs"]],
+            outside=ANY,
+        )
+        for history in row["tokenized_histories"]
+    ]
+
+
+def atropos(row: Row) -> list[Columns]:
+    keys = ("tokens", "masks", "inference_logprobs")
+    assert all(
+        mask in (-100, token)
+        for tokens, masks in zip(row["tokens"], row["masks"], strict=True)
+        for token, mask in zip(tokens, masks, strict=True)
+    )
+    advantages = row.get("advantages", [None] * len(row["tokens"]))
+    return [
+        Columns(
+            tokens=tokens,
+            mask=[int(mask != -100) for mask in masks],
+            logprobs=logprobs,
+            outside=1.0,
+            advantages=advantage,
+        )
+        for tokens, masks, logprobs, advantage in zip(*(row[key] for key in keys), advantages, strict=True)
+    ]
+
+
+def jsonl(row: Row) -> list[Columns]:
+    assert json.loads(json.dumps(row)) == row
+    return [
+        Columns(
+            tokens=row["token_ids"],
+            mask=row["loss_mask"],
+            logprobs=row["logprobs"],
+            outside=ANY,
+        )
+    ]
+
+
+READERS: dict[str, Callable[[Row], list[Columns]]] = {
+    "areal": areal,
+    "art": art,
+    "atropos": atropos,
+    "jsonl": jsonl,
+    "miles": slime,
+    "nemo_rl": nemo_rl,
+    "parquet": jsonl,
+    "prime_rl": prime_rl,
+    "skyrl": skyrl,
+    "slime": slime,
+    "tinker": tinker,
+    "trl": trl,
+    "trl_async": trl_async,
+    "verl": verl,
+}
+
+ALL_SAMPLES: dict[str, dict[str, Any]] = {
+    "areal": {"unknown_version": UNKNOWN_VERSION},
+    "atropos": {"several": "all", "empty": "skip", "missing_credit": 0.25},
+    "prime_rl": {"temperature": 0.7, "missing_credit": 0.25},
+    "skyrl": {"several": "all", "empty": "skip"},
+    "tinker": {"missing_credit": 0.25},
+    "trl": {"several": "all", "empty": "skip"},
+    "trl_async": {"unknown_version": UNKNOWN_VERSION, "advantage": "of the episode"},
+    "verl": {"several": "all", "empty": "skip"},
+}
+"""Options under which each exporter takes any episode whole."""
