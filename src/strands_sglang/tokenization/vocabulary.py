@@ -16,6 +16,8 @@ from typing import Any
 
 from strands_sglang.errors import SGLangConfigError, TemplateNotExactError
 
+from .words import Words
+
 _PROBES = ("a", " a", "1", "<", "\n", " ", "Ä", "▁")
 
 
@@ -79,6 +81,7 @@ class Vocabulary:
         self._forbidden = frozenset(self.by_id) - {token.id for token in self.tokens.values() if token.text == unknown}
         self._pattern = re.compile(_alternatives(self.tokens)) if self.tokens else None
         self._first_characters = tuple(sorted({text[0] for text in self.tokens}))
+        self._words = self._words_of_plain()
         self._anchor = next((t for t in self.tokens.values() if not (t.rstrip or t.normalized)), None)
         self._start_is_neutral = self._anchor is None or self._encodes_alike_after(self._anchor)
         normalizer = getattr(self._backend, "normalizer", None)
@@ -145,7 +148,8 @@ class Vocabulary:
     def encode_plain(self, text: str) -> list[int]:
         """Return the ids of a stretch of text between control tokens, in which literals of such tokens stay text."""
         if self._plain is not None and self._start_is_neutral:
-            ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
+            encode = self._words.encode if self._words is not None else self._encode_bare
+            ids = encode(text)
             if self._forbidden.isdisjoint(ids):
                 return ids
         ids = [token for part in self._harmless_parts(text) for token in self._encode_inside(part)]
@@ -163,7 +167,27 @@ class Vocabulary:
             return str(self._backend.decode(list(ids), skip_special_tokens=False))
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
+    def _words_of_plain(self) -> Words | None:
+        """Return a faster way to encode what is between added tokens, where these are matched as `find` does."""
+        if self._plain is None or self._backend is None:
+            return None
+        added = self._backend.get_added_tokens_decoder().values()
+        if len(added) > len(self.tokens) or any(t.single_word or t.lstrip or t.rstrip or t.normalized for t in added):
+            return None
+        return Words.of(self._plain)
+
+    def _encode_bare(self, text: str) -> list[int]:
+        assert self._plain is not None
+        return list(self._plain.encode(text, add_special_tokens=False).ids)
+
     def _encode(self, text: str) -> list[int]:
+        if self._words is not None:
+            found, end = [], 0
+            for match in self.find(text):
+                found += self._words.encode(text[end : match.start()])
+                found.append(self.tokens[match[0]].id)
+                end = match.end()
+            return found + self._words.encode(text[end:])
         if self._backend is not None:
             ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
             return ids
