@@ -72,7 +72,7 @@ class TransformersRendering:
 # What looks like a control token in the source of a template.
 _CONTROL = re.compile(
     r"<\|[^|<>\s'\"{}]{1,40}\|?>|<[^|<>\s'\"{}/]{1,40}\|>|<｜[^｜<>\s'\"]{1,40}｜>|\[/?[A-Z][A-Z_]+\]|\[gMASK\]|\[/?[a-z]*\|[a-z_|]+\]"
-    r"|</?s>|<(?:bos|eos|sop|eod|pad|unk)>|</?(?:system|user|assistant)>|</?[a-z_]+:[0-9a-f]{8}>|</?(?:think|tool_call|tool_response|seed:think|mm:think)>|<seed:[a-z_]+>"
+    r"|</?s>|<(?:bos|eos|sop|eod|pad|unk)>|</?(?:system|user|assistant|role)>|<sep>|</?[a-z_]+:[0-9a-f]{8}>|</?(?:think|tool_call|tool_response|seed:think|mm:think)>|<seed:[a-z_]+>"
     r"|<(?:start|end)_of_(?:turn|image)>|<(?:start|end)_function_(?:call|response|declaration)>|\[e~\[|\]~b\]|\]~!b\["
     r"|<extra_id_\d+>|<SPECIAL_\d+>|<think:opensource>|</think:opensource>"
 )
@@ -85,6 +85,8 @@ _ENDS = (
     "<|end|>",
     "<|endoftext|>",
     "<|end_of_text|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<sep>",
     "</s>",
 )
 _BEGINS = ("<|begin_of_text|>", "<bos>", "<｜begin▁of▁sentence｜>", "<s>")

@@ -21,7 +21,7 @@ from .ending import TurnEnding
 from .guard import ControlTokens, Guard
 from .messages import check_messages, first_left_out
 from .reasoning import ReasoningMarks
-from .stand_in import Message, Tools, shape_of_turn, stand_in_context
+from .stand_in import Message, Tools, count_calls, round_of, shape_of_turn, stand_in_context, with_every_call
 from .suffix import Suffix, SuffixSource
 from .template import ChatTemplate, plain_arguments
 from .turn import PromptTokens, SampledTurn
@@ -77,6 +77,7 @@ class ChatTokenizer:
         self._marks = ReasoningMarks(self._template, self._vocabulary, borders)
         self._suffixes = SuffixSource(self._template, self._vocabulary, self._marks, self._turn_ends)
         self._ending = TurnEnding(self._vocabulary, self._marks)
+        self._numbers_calls: dict[bool, bool] = {}
 
     @property
     def name(self) -> str:
@@ -140,7 +141,7 @@ class ChatTokenizer:
         check_messages([turn.message], self.name)
         check_messages(new_messages, self.name)
         try:
-            before = stand_in_context(context)
+            before = self._stand_in(context, turn, new_messages, tools)
             suffix, disguise = self._suffix(before, turn, new_messages, tools)
             known = self._ends_with(turn.prompt_ids, suffix.header, disguise)
         except ChatTemplateError:
@@ -164,6 +165,23 @@ class ChatTokenizer:
             guarded=tuple(found for found in disguise.guarded if found.where.startswith("new_messages")),
             trimmed=rest.trimmed,
         )
+
+    def _stand_in(
+        self, context: Sequence[Message], turn: SampledTurn, new_messages: Sequence[Message], tools: Tools | None
+    ) -> list[Message]:
+        """Return what stands in for the context: with all of its calls where the template numbers them."""
+        before = stand_in_context(context)
+        calls = turn.message.get("tool_calls")
+        if not calls or count_calls(context) <= count_calls(before):
+            return before
+        if (numbers := self._numbers_calls.get(bool(tools))) is None:
+            # One round more in front of the others must make no difference to what follows this turn.
+            user = next((i for i, message in enumerate(before) if message["role"] == "user"), len(before) - 1)
+            extra = round_of(calls[0]["function"]["name"], "call0more", "0")
+            more = [*before[: user + 1], *extra, *before[user + 1 :]]
+            texts = [self._suffix(shown, turn, new_messages, tools)[0].text for shown in (before, more)]
+            numbers = self._numbers_calls[bool(tools)] = texts[0] != texts[1]
+        return with_every_call(context) if numbers else before
 
     def _suffix(
         self,

@@ -17,10 +17,10 @@ from typing import Any
 from strands_sglang.errors import ControlTokenError, UnsupportedContentError
 
 from .borders import Borders
+from .escapes import FIRST, LAST, spelled
 from .turn import GuardedLiteral
 from .vocabulary import ControlToken, Vocabulary
 
-FIRST, LAST = 0x100000, 0x10FFFD
 _FOREIGN = re.compile(f"[{chr(FIRST)}-{chr(LAST)}\ud800-\udfff]")
 # Names that templates look for; what stands under them is not free text.
 _STRUCTURAL = ("role", "type")
@@ -33,6 +33,7 @@ class Block:
 
     Attributes:
         first: Its first code point.
+        last: Its last code point.
         marker: A character that neither content nor template holds.
         sure: What stands for a character of a literal.
         unsure: What stands for a character of a part of one at a border.
@@ -51,7 +52,8 @@ class Block:
             first: Its first code point; it takes `block_size(characters)`.
         """
         size = len(characters)
-        self.first, self.marker = first, chr(first + 2 * size)
+        self.first, self.last = first, first + 2 * size
+        self.marker = chr(self.last)
         self.sure = {ord(character): chr(first + i) for i, character in enumerate(characters)}
         self.unsure = {ord(character): chr(first + size + i) for i, character in enumerate(characters)}
         self.reveal = {ord(cover): chr(c) for table in (self.sure, self.unsure) for c, cover in table.items()}
@@ -66,8 +68,9 @@ class Disguise:
 
     Attributes:
         first: First code point of its block.
+        last: Last code point of its block.
         marker: A character that neither content nor template holds.
-        foreign: Characters of the private block that content itself holds.
+        foreign: Characters of the private block that content itself holds, or spells the escapes of.
         unsure: Whether a text begins or ends with a part of a control token.
     """
 
@@ -86,7 +89,7 @@ class Disguise:
         self._strict = strict
         self._found: dict[str, Counter[str]] = {}
         self._covers, self._cover_borders = True, False
-        self.first, self.marker = block.first, block.marker
+        self.first, self.last, self.marker = block.first, block.last, block.marker
         self.foreign: set[str] = set()
         self.unsure = False
 
@@ -203,6 +206,8 @@ class Disguise:
             return text
         if not text.isascii():
             self._look_for_foreign(text, where)
+        escaped = set(spelled(text))
+        self.foreign |= escaped
         if not self._covers:
             return text
         given, text = text, self._vocabulary.as_matched(text)
@@ -219,7 +224,7 @@ class Disguise:
             if self._cover_borders:
                 for start, stop in reversed(stretches):
                     text = text[:start] + text[start:stop].translate(self._block.unsure) + text[stop:]
-        elif bordering and text is given and len(text) <= _SHORT and text.isascii():
+        elif bordering and text is given and len(text) <= _SHORT and text.isascii() and not escaped:
             self._remember(text)
         return text
 

@@ -9,7 +9,7 @@ was cut only where the tokenizer shows that it stays a token of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strands_sglang.errors import TemplateNotExactError
 
@@ -54,8 +54,10 @@ class TurnEnding:
         """
         if (rest := self._after_turn_end(suffix, turn.ids)) is not None:
             return rest
-        last = self._vocabulary.by_id.get(turn.ids[-1]) if turn.ids else None
-        trimmed = 1 if last is not None and last.id in suffix.replaced else 0
+        trimmed = 1 if turn.ids and turn.ids[-1] in suffix.replaced else 0
+        if trimmed and (rest := self._after_turn_end(suffix, turn.ids[:-1])) is not None:
+            # Ended twice, as the template ends its last message: the second end is the one that goes.
+            return replace(rest, trimmed=trimmed)
         return self._close(suffix, turn, again, trimmed)
 
     def _after_turn_end(self, suffix: Suffix, ids: Sequence[int]) -> Rest | None:

@@ -14,7 +14,8 @@ from typing import Any, Literal, get_args
 from strands_sglang.errors import SGLangConfigError, TokenizationError, UnsupportedContentError
 
 from .borders import Borders
-from .disguise import FIRST, LAST, Block, Disguise, block_size
+from .disguise import Block, Disguise, block_size
+from .escapes import FIRST, LAST, in_use
 from .vocabulary import Vocabulary
 
 ControlTokens = Literal["escape", "raise", "allow"]
@@ -58,10 +59,11 @@ class Guard:
             disguise = self._disguise(self._free_block(disguise.foreign))
             covered = self._cover(disguise, given, tools)
         try:
-            text = render(covered, disguise)
-            if disguise.unsure:
-                covered = self._cover(disguise, given, tools, borders=True)
-                text = disguise.settle(text, render(covered, disguise), next(iter(given)))
+            with in_use(disguise.first, disguise.last):
+                text = render(covered, disguise)
+                if disguise.unsure:
+                    covered = self._cover(disguise, given, tools, borders=True)
+                    text = disguise.settle(text, render(covered, disguise), next(iter(given)))
         except TokenizationError as error:
             error.args = (disguise.reveal_quoted(str(error)),)
             raise

@@ -1,9 +1,9 @@
 """Where reasoning begins and ends in a model's ids.
 
-Owns the marks of reasoning: those the template itself writes around a `reasoning_content`, those among the control
-tokens that are named so (`<think>`, `[THINK]`, `<seed:think>`, `<|START_THINKING|>` and their ends), and `<think>` as
-plain text where the tokenizer has no token for it. Invariant: a block is open when its opening mark is the last of its
-pair.
+Owns the marks of reasoning: those the template itself writes around a `reasoning_content` or at the end of a generation
+prompt, those among the control tokens that are named so (`<think>`, `[THINK]`, `<seed:think>`, `<|START_THINKING|>` and
+their ends), and `<think>` as plain text where the tokenizer has no token for it. Invariant: a block is open when its
+opening mark is the last of its pair.
 Never decides from a model's name.
 """
 
@@ -27,6 +27,7 @@ _CLOSERS = (
     ("begin", "end"),
 )
 _PLAIN = ("<think>", "</think>")
+_TAG = re.compile(r"<(\w+)>")
 _FAR = 4096
 
 
@@ -60,10 +61,9 @@ class ReasoningMarks:
             vocabulary: The tokenizer's view.
             borders: Control tokens behind which a new turn begins.
         """
-        self._borders = frozenset(token.id for token in borders)
         self._template = template
         self._vocabulary = vocabulary
-        pairs = [*_rendered(template, vocabulary), *_named(vocabulary)]
+        pairs = [*_rendered(template, vocabulary), *_prompted(template, vocabulary), *_named(vocabulary)]
         if _PLAIN[0] not in vocabulary.tokens and any(_PLAIN[1] in source for source in template.sources):
             pairs.append(Marks(opening=_PLAIN[0], closing=_PLAIN[1], close=_PLAIN[1]))
         unique = {pair.opening: pair for pair in reversed(pairs)}
@@ -71,6 +71,11 @@ class ReasoningMarks:
         self._ids = {
             text: tuple(vocabulary.encode(text)) for pair in self.pairs for text in (pair.opening, pair.closing)
         }
+        texts = sorted(map(re.escape, self._ids), key=len, reverse=True)
+        self._run = re.compile(rf"(?:(?:{'|'.join(texts)})\s*)+" if texts else r"(?!)")
+        # A generation prompt may hold no control token but the mark it ends with: that is no border.
+        marks = {ids[0] for ids in self._ids.values() if len(ids) == 1}
+        self._borders = frozenset(token.id for token in borders) - marks
 
     def open_pair(self, prompt_ids: Sequence[int], sampled: Sequence[int] = ()) -> Marks | None:
         """Return the pair whose block is open at the end of a prompt and what was sampled after it, or None.
@@ -101,10 +106,8 @@ class ReasoningMarks:
         return text.partition(_REASON)[2].partition(_ANSWER)[0] or pair.close
 
     def without(self, text: str) -> str:
-        """Return a text without marks of reasoning and without whitespace."""
-        for pair in self.pairs:
-            text = text.replace(pair.opening, "").replace(pair.closing, "")
-        return "".join(text.split())
+        """Return a text without marks of reasoning and the whitespace behind them."""
+        return self._run.sub("", text)
 
 
 def _rendered(template: ChatTemplate, vocabulary: Vocabulary) -> Iterator[Marks]:
@@ -132,6 +135,25 @@ def _opening(before_reason: str, before_answer: str, vocabulary: Vocabulary) -> 
                 return opening.split("\n")[-1]
             return opening
     return ""
+
+
+def _prompted(template: ChatTemplate, vocabulary: Vocabulary) -> Iterator[Marks]:
+    """Yield the pair that the generation prompt writes, or opens, behind the header of an answer."""
+    prompt = template.try_render([USER], generation_prompt=True)
+    answered = template.try_render([USER, {"role": "assistant", "content": _ANSWER}])
+    if prompt is None or answered is None:
+        return
+    more = prompt[vocabulary.common_length(prompt, answered.partition(_ANSWER)[0]) :].strip()
+    if (tag := _TAG.fullmatch(more)) is not None:
+        closing = f"</{tag[1]}>"
+        if _NAMED.search(more) and any(closing in source for source in template.sources):
+            yield Marks(opening=more, closing=closing, close=closing)
+        return
+    tokens = list(vocabulary.find(more))
+    if len(tokens) == 2 and tokens[0].start() == 0 and tokens[1].end() == len(more):
+        opening, closing = more[: tokens[1].start()].strip(), tokens[1][0]
+        if _NAMED.search(opening):
+            yield Marks(opening=opening, closing=closing, close=closing)
 
 
 def _named(vocabulary: Vocabulary) -> Iterator[Marks]:

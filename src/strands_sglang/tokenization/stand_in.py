@@ -65,19 +65,46 @@ def stand_in_context(context: Sequence[Message]) -> list[Message]:
     return short
 
 
+def count_calls(messages: Sequence[Message]) -> int:
+    """Return how many calls messages hold."""
+    return sum(len(message.get("tool_calls") or ()) for message in messages)
+
+
+def with_every_call(context: Sequence[Message]) -> list[Message]:
+    """Return the stand-in for templates that number calls: all messages in their places, with short texts."""
+    head = next((i for i, message in enumerate(context) if message.get("role") not in HEAD_ROLES), len(context))
+    return [*context[:head], *(_shortened(message, f"{i}") for i, message in enumerate(context[head:], start=head))]
+
+
+def _shortened(message: Message, text: str) -> Message:
+    """Return a message with short texts that differ from those of other messages: templates look for repetitions."""
+    if calls := message.get("tool_calls"):
+        short = [_call(call["function"]["name"], call.get("id"), f"{text}.{i}") for i, call in enumerate(calls)]
+        return {"role": "assistant", "content": "", "tool_calls": short}
+    known = {"user": USER, "assistant": ANSWER}.get(str(message.get("role")))
+    return {**message, "content": text} if known is None else known
+
+
 def _tool_round(messages: Sequence[Message]) -> list[Message]:
     """Return a call and its result where messages hold the like, with a real name and id, or nothing."""
     if not any(message.get("role") == "tool" for message in messages):
         return []
     for message in reversed(messages):
         if calls := message.get("tool_calls"):
-            name, call_id = calls[0]["function"]["name"], calls[0].get("id")
-            call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": {"a": "1"}}}
-            return [
-                {"role": "assistant", "content": "", "tool_calls": [call]},
-                {"role": "tool", "tool_call_id": call_id, "name": name, "content": "1"},
-            ]
+            return round_of(calls[0]["function"]["name"], calls[0].get("id"))
     return []
+
+
+def round_of(name: str, call_id: Any, text: str = "1") -> list[Message]:
+    """Return a call and its result."""
+    return [
+        {"role": "assistant", "content": "", "tool_calls": [_call(name, call_id, text)]},
+        {"role": "tool", "tool_call_id": call_id, "name": name, "content": text},
+    ]
+
+
+def _call(name: str, call_id: Any, text: str) -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": {"a": text}}}
 
 
 def stand_in_turn(calls: Sequence[Mapping[str, Any]], marker: str, *, trailing: str = "") -> dict[str, Any]:

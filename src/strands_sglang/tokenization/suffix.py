@@ -11,11 +11,11 @@ text; its cost does not grow with the history.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from strands_sglang.errors import TemplateNotExactError
+from strands_sglang.errors import TemplateNotExactError, TokenizationError
 
 from .reasoning import ReasoningMarks
 from .stand_in import Message, Tools, TurnShape, mark, stand_in_turn
@@ -56,13 +56,19 @@ class _Frame:
         prompt: The rendering that ends in the turn's generation prompt.
         header: The generation prompt alone; "" where it cannot be told apart.
         closing: What closes the last call, before the turn end; "" for a turn without calls.
-        last: Control tokens that end the turn as the last message, in order.
+        end: What stands behind the closing when nothing follows the turn.
+        last: The control tokens in it.
+        tools: The tools it was made with; held, so that their identity tells them.
+        beside: Roles of new messages with which calls were seen to be written although there is text beside them.
     """
 
     prompt: str
     header: str
     closing: str
+    end: str
     last: tuple[ControlToken, ...]
+    tools: Tools
+    beside: set[tuple[Any, ...]] = field(default_factory=set)
 
 
 class SuffixSource:
@@ -83,7 +89,7 @@ class SuffixSource:
         self._vocabulary = vocabulary
         self._marks = marks
         self._turn_ends = turn_ends
-        self._frames: dict[bytes, _Frame] = {}
+        self._frames: dict[Any, _Frame] = {}
 
     def suffix(
         self,
@@ -107,6 +113,27 @@ class SuffixSource:
                 template makes of it.
         """
         marked = stand_in_turn(turn.calls, marker, trailing=trailing)
+        try:
+            return self._behind(marked, before, turn, new_messages, tools, marker)
+        except TemplateNotExactError as refusal:
+            if not (turn.calls and turn.has_text):
+                raise
+            # Some templates open a turn with calls as they open any only where there is text beside the calls.
+            beside = {**marked, "content": mark(marker, _TEXT_MARK)}
+            try:
+                return self._behind(beside, before, turn, new_messages, tools, marker)
+            except TokenizationError:
+                raise refusal from None
+
+    def _behind(
+        self,
+        marked: dict[str, Any],
+        before: Sequence[Message],
+        turn: TurnShape,
+        new_messages: Sequence[Message],
+        tools: Tools,
+        marker: str,
+    ) -> Suffix:
         whole = self._template.render([*before, marked, *new_messages], tools)
         if turn.calls and marker not in whole:
             marked = self._without_ignored_calls(whole, before, marked, new_messages, tools, marker)
@@ -115,15 +142,13 @@ class SuffixSource:
         self._check_once(whole, marked, len(turn.calls), marker)
         if not turn.calls and not turn.has_text:
             self._check_empty(whole, before, turn, new_messages, tools, marker)
-        tail = whole.rpartition(marker)[2]
-        frame = self._frame(before, turn, tools, marker, tail)
-        self._check_history(frame.prompt, whole[: whole.index(marker)], marked)
-        if not tail.startswith(frame.closing):
-            raise self._not_exact(
-                f"{shape([marked])} is closed by {frame.closing!r} when nothing follows and by "
-                f"{tail[: len(frame.closing)]!r} when something does"
-            )
-        text = tail[len(frame.closing) :]
+        history, tail = whole[: whole.index(marker)], whole.rpartition(marker)[2]
+        frame = self._frame(before, turn, marked, tools, marker, (history, tail))
+        self._check_history(frame.prompt, history, marked)
+        if turn.calls and turn.has_text and (roles := _roles(new_messages)) not in frame.beside:
+            self._check_text_beside_calls(before, turn, new_messages, tools, marker)
+            frame.beside.add(roles)
+        text = tail[self._closed(tail, frame, marked) :]
         ends = self._ends(text, frame.last)
         enders = {token.id for token in (*frame.last, *self._turn_ends.stops)}
         if not frame.last:
@@ -135,6 +160,20 @@ class SuffixSource:
             ends=ends,
             replaced=frozenset(enders - {token.id for token, _ in ends}),
         )
+
+    def _closed(self, tail: str, frame: _Frame, marked: Message) -> int:
+        """Return where the last call is closed in what follows its mark."""
+        if tail.startswith(frame.closing):
+            return len(frame.closing)
+        # Some templates write more of a call once it is history, such as its id, and then close it the same way.
+        close = frame.end[: next((match.end() for match in self._vocabulary.find(frame.end)), 0)]
+        at = tail.find(close) if close else -1
+        if at < 0 or next(self._vocabulary.find(tail[:at]), None) is not None:
+            raise self._not_exact(
+                f"{shape([marked])} is closed by {frame.closing!r} when nothing follows and by "
+                f"{tail[: len(frame.closing)]!r} when something does"
+            )
+        return at
 
     def _ends(self, text: str, last: Sequence[ControlToken]) -> tuple[tuple[ControlToken, int], ...]:
         """Return the tokens of the turn end: as many as end the turn as last message, or the first of what follows."""
@@ -151,43 +190,53 @@ class SuffixSource:
         first = next(self._vocabulary.find(text), None)
         if first is None or not text[: first.start()].strip():
             return 0
-        known = {*self._turn_ends.stops, *self._turn_ends.others, *frame.last[-1:]}
+        # What is in front of the next role's header need not close the turn: only tokens that end one count.
+        known = {*self._turn_ends.written, *frame.last[-1:]}
         return next((end - len(token.text) for token, end in ends if token in known), 0)
 
     # --- the frame ---------------------------------------------------------------------------------------
 
-    def _frame(self, before: Sequence[Message], turn: TurnShape, tools: Tools, marker: str, tail: str) -> _Frame:
-        """Return the frame of turns of one shape, made anew where ids of calls make a difference to it."""
-        names = [call["function"]["name"] for call in turn.calls]
-        shaped = repr((before, names, turn.has_text, tools, marker))
-        key = hashlib.blake2b(shaped.encode(), digest_size=16).digest()
+    def _frame(
+        self,
+        before: Sequence[Message],
+        turn: TurnShape,
+        marked: Message,
+        tools: Tools,
+        marker: str,
+        around: tuple[str, str],
+    ) -> _Frame:
+        """Return the frame of turns of one shape, made anew where ids of calls make a difference to what is around."""
+        names = tuple(call["function"]["name"] for call in turn.calls)
+        key = (_without_ids(before), names, turn.has_text, bool(marked["content"]), id(tools), marker)
         frame = self._frames.get(key)
-        if frame is None or not tail.startswith(frame.closing):
-            frame = self._new_frame(before, turn, tools, marker)
+        history, tail = around
+        if frame is None or not (tail.startswith(frame.closing) and self._goes_on(frame.prompt, history)):
+            frame = self._new_frame(before, turn, marked, tools, marker)
             if len(self._frames) >= _CACHED:
                 self._frames.clear()
             self._frames[key] = frame
         return frame
 
-    def _new_frame(self, before: Sequence[Message], turn: TurnShape, tools: Tools, marker: str) -> _Frame:
+    def _new_frame(
+        self, before: Sequence[Message], turn: TurnShape, marked: Message, tools: Tools, marker: str
+    ) -> _Frame:
         prompt = self._template.render(before, tools)
         bare = self._template.try_render(before, tools)
         header = prompt[len(bare) :] if bare is not None and prompt.startswith(bare) else ""
         if not header:
             self._check_header(prompt, before, tools, marker)
-        last = self._template.try_render([*before, stand_in_turn(turn.calls, marker)], tools) or ""
+        last = self._template.try_render([*before, marked], tools) or ""
         tail = last.rpartition(marker)[2] if marker in last else ""
         closing = ""
         if turn.calls:
-            if turn.has_text:
-                self._check_text_beside_calls(before, turn, tools, marker)
             closing = call_closing(
                 *(self._template, self._vocabulary, before, turn.calls, tools, tail),
                 marker=marker,
                 stops=self._turn_ends.stops,
             )
-        last_tokens = self._vocabulary.tokens_in(tail[len(closing) :])
-        return _Frame(prompt=prompt, header=header, closing=closing, last=tuple(last_tokens))
+        end = tail[len(closing) :]
+        last_tokens = self._vocabulary.tokens_in(end)
+        return _Frame(prompt=prompt, header=header, closing=closing, end=end, last=tuple(last_tokens), tools=tools)
 
     # --- what must agree ---------------------------------------------------------------------------------
 
@@ -199,10 +248,15 @@ class SuffixSource:
             raise self._not_exact(f"of {shape([marked])} it writes {written} of {calls} calls")
         if any(count != 1 for count in counts):
             raise self._not_exact(f"of {shape([marked])} it writes the same {max(counts)} times")
+        if marked.get("tool_calls") and marked["content"]:
+            text, _, rest = whole.partition(mark(marker, _TEXT_MARK))
+            between = rest.partition(marker)[0]
+            if marker in text or any(token in self._turn_ends.stops for token in self._vocabulary.tokens_in(between)):
+                raise self._not_exact(f"it ends {shape([marked])} between its text and its calls")
 
     def _check_history(self, prompt: str, history: str, marked: Message) -> None:
         """Require that what the turn was sampled after stays as it is once the turn is history, reasoning aside."""
-        if history.startswith(prompt) or self._marks.without(history).startswith(self._marks.without(prompt)):
+        if self._goes_on(prompt, history):
             return
         common = self._vocabulary.common_length(prompt, history)
         start = max(0, common - 30)
@@ -211,19 +265,24 @@ class SuffixSource:
             f"{prompt[start : common + 30]!r} becomes {history[start : common + 30]!r}"
         )
 
+    def _goes_on(self, prompt: str, history: str) -> bool:
+        return history.startswith(prompt) or self._marks.without(history).startswith(self._marks.without(prompt))
+
     def _check_header(self, prompt: str, before: Sequence[Message], tools: Tools, marker: str) -> None:
         """Require that a template without a generation prompt writes nothing before an answer either."""
         answered = self._template.try_render([*before, stand_in_turn([], marker)], tools) or ""
         opening = answered.partition(marker)[0]
-        if opening.startswith(prompt) and self._marks.without(opening[len(prompt) :]):
+        if opening.startswith(prompt) and self._marks.without(opening[len(prompt) :]).strip():
             raise self._not_exact(
                 f"it ignores add_generation_prompt, although it opens an answer with {opening[len(prompt) :]!r}"
             )
 
-    def _check_text_beside_calls(self, before: Sequence[Message], turn: TurnShape, tools: Tools, marker: str) -> None:
+    def _check_text_beside_calls(
+        self, before: Sequence[Message], turn: TurnShape, new_messages: Sequence[Message], tools: Tools, marker: str
+    ) -> None:
         """Require that calls are written although there is text beside them."""
         marked = {**stand_in_turn(turn.calls, marker), "content": mark(marker, _TEXT_MARK)}
-        text = self._template.try_render([*before, marked], tools)
+        text = self._template.try_render([*before, marked, *new_messages], tools, generation_prompt=True)
         if text is not None and not all(mark(marker, i) in text for i in range(len(turn.calls))):
             raise self._not_exact("it leaves out the calls of a turn that has text beside them")
 
@@ -240,10 +299,13 @@ class SuffixSource:
         empty: dict[str, str] = {"role": "assistant", "content": ""}
         if turn.has_reasoning:
             empty["reasoning_content"] = mark(marker, _REASONING_MARK)
+            reasoned = [*before, {**empty, "content": mark(marker, 0)}, *new_messages]
+            whole = self._template.try_render(reasoned, tools, generation_prompt=True) or whole
         text = self._template.try_render([*before, empty, *new_messages], tools, generation_prompt=True)
         if text is None or mark(marker, _REASONING_MARK) in text:
             return
-        if self._marks.without(text) != self._marks.without(whole.replace(mark(marker, 0), "")):
+        # Blanks around a text that is not there come and go.
+        if _dense(self._marks.without(text)) != _dense(self._marks.without(whole.replace(mark(marker, 0), ""))):
             raise self._not_exact("it leaves out a turn that has no text, or writes it differently")
 
     def _without_ignored_calls(
@@ -254,7 +316,7 @@ class SuffixSource:
         new_messages: Sequence[Message],
         tools: Tools,
         marker: str,
-    ) -> dict[str, object]:
+    ) -> dict[str, Any]:
         """Return the turn as text for a template that writes no calls at all; refuse if it writes something of them."""
         bare = {key: value for key, value in marked.items() if key != "tool_calls"}
         if self._template.try_render([*before, bare, *new_messages], tools, generation_prompt=True) != whole:
@@ -266,3 +328,21 @@ class SuffixSource:
             f"the chat template of {self._template.name} cannot be continued exactly: {reason}",
             model=self._template.name,
         )
+
+
+def _dense(text: str) -> str:
+    return "".join(text.split())
+
+
+def _roles(messages: Sequence[Message]) -> tuple[Any, ...]:
+    return tuple((message.get("role"), bool(message.get("tool_calls"))) for message in messages)
+
+
+def _without_ids(value: Any) -> Any:
+    """Return plain data as something that can be looked up, equal for stand-ins that differ in ids of calls alone."""
+    if isinstance(value, Mapping):
+        left_out = "id" if "function" in value else "tool_call_id"
+        return tuple((key, _without_ids(item)) for key, item in value.items() if key != left_out)
+    if isinstance(value, list | tuple):
+        return tuple(map(_without_ids, value))
+    return value if isinstance(value, str) else (type(value), value)

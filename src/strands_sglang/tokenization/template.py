@@ -10,18 +10,16 @@ from __future__ import annotations
 import copy
 import functools
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from strands_sglang.errors import ChatTemplateError, ChatTemplateMissingError, SGLangConfigError
 
+from .escapes import unescaped
 from .forms import Forms
 
 _MOST_TRIED = 100
-# A private-use character of plane 16, by which content is told from template, as JSON escapes it.
-_ESCAPED = re.compile(r"(?<!\\)\\u(db[c-f][0-9a-f])\\u(d[c-f][0-9a-f]{2})")
 _REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
 
 
@@ -57,7 +55,6 @@ class ChatTemplate:
         sources = {"default": source} if isinstance(source, str) else dict(source)
         self.sources = tuple(sources.values())
         self._templates = {key: self._compile(text) for key, text in sources.items()}
-        self._escapes = any("ensure_ascii" in text for text in self.sources)
         self._forms = Forms(self._render, name)
 
     def render(
@@ -122,7 +119,7 @@ class ChatTemplate:
                 f"the chat template of {self.name} cannot render {shape(messages)}: {error} ({type(error).__name__})",
                 model=self.name,
             ) from error
-        return _ESCAPED.sub(_unescaped, text) if self._escapes else str(text)
+        return unescaped(str(text))
 
     def _choose(self, tools: Sequence[Mapping[str, Any]] | None) -> Any:
         if tools and "tool_use" in self._templates:
@@ -189,11 +186,6 @@ def _with_reasoning_aliases(message: Mapping[str, Any]) -> dict[str, Any]:
     return dict(message) if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
 
 
-def _unescaped(match: re.Match[str]) -> str:
-    """Return the character that two escapes of JSON stand for."""
-    return str(json.loads(f'"{match[0]}"'))
-
-
 @functools.lru_cache(maxsize=64)
 def compile_template(source: str) -> Any:
     """Return the compiled template; equal sources share one."""
@@ -205,7 +197,8 @@ def _environment() -> Any:
     """Return the sandbox that transformers renders chat templates in."""
     import jinja2
     import jinja2.ext
-    import jinja2.sandbox
+
+    from .sandbox import Sandbox
 
     class Generation(jinja2.ext.Extension):
         """`{% generation %}` marks what the model writes; here it only renders its body."""
@@ -250,9 +243,7 @@ def _environment() -> Any:
     def raise_exception(message: Any) -> None:
         raise jinja2.exceptions.TemplateError(message)
 
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
-    )
+    environment = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = raise_exception
     environment.globals["dict"] = Dict()

@@ -29,11 +29,13 @@ class TurnEnds:
         others: Further tokens it may be stopped by: its end-of-sequence token and, where the template writes no turn
             end, the header of an answer.
         header: The control token that the header of an answer begins with, or the last one before an answer.
+        written: Tokens that the template writes at the end of a turn that nothing follows.
     """
 
     stops: tuple[ControlToken, ...]
     others: tuple[ControlToken, ...]
     header: tuple[ControlToken, ...]
+    written: tuple[ControlToken, ...]
 
 
 def find_turn_ends(template: ChatTemplate, vocabulary: Vocabulary) -> TurnEnds:
@@ -46,6 +48,7 @@ def find_turn_ends(template: ChatTemplate, vocabulary: Vocabulary) -> TurnEnds:
     last = _tail(template, [USER, call])
     closing = call_closing(template, vocabulary, [USER], [_CALL], (), last, stops=after_text)
     after_call = vocabulary.tokens_in(last[len(closing) :])
+    after_last_call = after_call[:1]
     if not after_call:
         after_call = vocabulary.tokens_in(_tail(template, [USER, call, _RESULT])[len(closing) :])[:1]
 
@@ -56,7 +59,12 @@ def find_turn_ends(template: ChatTemplate, vocabulary: Vocabulary) -> TurnEnds:
         others += vocabulary.tokens_in(asked_for)[:1]
     header = vocabulary.tokens_in(asked_for.removeprefix(unasked))[:1] or vocabulary.tokens_in(asked_for)[-1:]
     stops = [*after_text, *(() if any(token in known for token in after_call) else after_call[:1])]
-    return TurnEnds(stops=tuple(dict.fromkeys(stops)), others=tuple(dict.fromkeys(others)), header=tuple(header))
+    return TurnEnds(
+        stops=tuple(dict.fromkeys(stops)),
+        others=tuple(dict.fromkeys(others)),
+        header=tuple(header),
+        written=tuple(dict.fromkeys([*written, *after_last_call])),
+    )
 
 
 def call_closing(

@@ -15,7 +15,7 @@ from typing import Any
 from strands_sglang.errors import ChatTemplateError
 
 from .rehearsal import Rehearsal
-from .sampling import Find, only_marks, split_turn, without_marks
+from .sampling import Find, closing_of, only_marks, split_turn, without_marks
 from .shape import SOMETHING, Ending, Message, assistant, user
 
 _WORDS = re.compile(r"[A-Za-z0-9_]{3,}")
@@ -118,10 +118,42 @@ def _different_with_text(
         return f"the template asks for no generation prompt, yet opens the turn with {header!r}"
     if not turn.get("tool_calls") and not str(turn["content"]).strip() and header + behind != rest:
         return "the template writes a turn without text otherwise than one with text"
-    end = next(rehearsal.reference.find(behind), None)
-    if rehearsal.shape.ending is not Ending.STOP and (end is None or behind[: end.start()].strip()):
+    return _ends_in_text(rehearsal, messages, index, behind) or _ends_before_calls(turn, behind, rest, rehearsal)
+
+
+def _ends_in_text(rehearsal: Rehearsal, messages: Sequence[Message], index: int, behind: str) -> str | None:
+    """Return whether ordinary text follows a turn directly, where no token ends it.
+
+    Args:
+        rehearsal: The shape.
+        messages: Its messages.
+        index: The turn.
+        behind: What is behind a text in its place.
+    """
+    find = rehearsal.reference.find
+    end = next(find(behind), None)
+    if rehearsal.shape.ending is Ending.STOP:
+        alone = _render(rehearsal, [*messages[:index], assistant(SOMETHING)], generation_prompt=False)
+        if next(find(alone.rpartition(SOMETHING)[2]), None) is not None:
+            return None
+        merges = end is None or behind[: end.start()].strip()
+        return f"no control token stands between a turn and what follows ({behind[:40]!r})" if merges else None
+    if end is None or behind[: end.start()].strip():
         return f"the template ends a turn with ordinary text ({behind[:40]!r}), which would merge with a cut one"
+    closing = closing_of(_render(rehearsal, messages[:index]))
+    if closing is not None and next(find(closing), None) is None:
+        return f"reasoning is closed with ordinary text ({closing.strip()!r}), which would merge with a cut turn"
     return None
+
+
+def _ends_before_calls(turn: Message, behind: str, rest: str, rehearsal: Rehearsal) -> str | None:
+    """Return whether what ends a turn stands between its text and its calls."""
+    end = next(rehearsal.reference.find(behind), None)
+    content, calls = turn["content"], turn.get("tool_calls")
+    if end is None or not calls or not isinstance(content, str) or not content or content not in rest:
+        return None
+    between = rest.partition(content)[2].partition(calls[0]["function"]["name"])[0]
+    return f"the template ends the turn ({end[0]!r}) between its text and its calls" if end[0] in between else None
 
 
 def _probe(message: Message, find: Find) -> Message:

@@ -47,7 +47,7 @@ class Judge:
 
     def _compare(self, step: Step) -> Judgement:
         whole, prompt = self._scale.of_text(step.whole), self._scale.of_ids(step.ids)
-        causes = [Cause.REASONING_REFUSED] if step.reasoning_refused else []
+        causes = list(step.refused)
         if prompt == whole:
             return Judgement(verdict=Verdict.EXPECTED if causes else Verdict.EXACT, causes=tuple(causes))
         difference = self._difference(step, prompt, whole)
@@ -199,7 +199,7 @@ def _parts(turn: PlayedTurn) -> Iterator[tuple[Cause, str, Message]]:
         yield Cause.REASONING, str(turn.held["reasoning_content"]), {"reasoning_content": None}
         yield Cause.REASONING, str(turn.held["reasoning_content"]), {"reasoning_content": SOMETHING}
     calls = turn.held.get("tool_calls")
-    if calls and turn.held["content"]:
+    if (calls or turn.reasoned) and turn.held["content"]:
         yield Cause.TEXT, str(turn.held["content"]), {"content": ""}
     if calls:
         yield Cause.CALLS, calls_as_text(calls), {"tool_calls": None}

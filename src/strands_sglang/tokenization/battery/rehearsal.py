@@ -16,8 +16,9 @@ from typing import Any, Protocol
 from strands_sglang.errors import ChatTemplateError
 from strands_sglang.tokenization.turn import PromptTokens, SampledTurn
 
-from .sampling import Expectation, as_parsed, expect
-from .shape import SOMETHING, Ending, Message, Shape
+from .sampling import Expectation, as_parsed, calls_as_text, expect
+from .shape import SOMETHING, Ending, Message, Shape, is_empty, with_text_arguments
+from .verdict import Cause
 
 
 class Incremental(Protocol):
@@ -111,7 +112,7 @@ class Step:
         prompts: The first prompt and every bridge so far; one more than `turns`.
         turns: The sampled turns between them.
         whole: The reference's rendering of `messages`.
-        reasoning_refused: Whether `messages` lack reasoning that the host holds and the template refuses.
+        refused: What `messages` lack, or have in place, of what the host holds and the template refuses.
     """
 
     messages: tuple[Message, ...]
@@ -119,7 +120,7 @@ class Step:
     prompts: tuple[tuple[int, ...], ...]
     turns: tuple[PlayedTurn, ...]
     whole: str
-    reasoning_refused: bool
+    refused: tuple[Cause, ...]
 
     @property
     def ids(self) -> list[int]:
@@ -175,18 +176,36 @@ class Rehearsal:
             yield step
 
     def _step(self, end: int) -> Step:
+        refused = _refused(self._written[:end], self.messages[:end])
+        messages = self._written[:end]
         try:
-            whole = self._render(self._written[:end])
+            whole = self._render(messages)
         except ChatTemplateError as error:
-            raise TemplateRefusedError(str(error)) from error
+            messages = self._without_empty_turns(messages)
+            whole = self._render_or_raise(messages, error)
+            refused = (*refused, Cause.EMPTY_REFUSED)
         return Step(
-            messages=tuple(self._written[:end]),
+            messages=tuple(messages),
             tools=self.shape.tools,
             prompts=tuple(self._prompts),
             turns=tuple(self._turns),
             whole=whole,
-            reasoning_refused=self._written != self.messages,
+            refused=refused,
         )
+
+    def _without_empty_turns(self, messages: Sequence[Message]) -> list[Message]:
+        """Return messages with some text in the turns that were sampled without any."""
+        sampled = self.shape.sampled()
+        return [
+            {**message, "content": SOMETHING} if i in sampled and is_empty(message) else message
+            for i, message in enumerate(messages)
+        ]
+
+    def _render_or_raise(self, messages: Sequence[Message], refusal: ChatTemplateError) -> str:
+        try:
+            return self._render(messages)
+        except ChatTemplateError:
+            raise TemplateRefusedError(str(refusal)) from refusal
 
     def _play_turn(self, index: int, end: int, step: Step) -> None:
         ending = self.shape.ending if end == len(self.messages) else Ending.STOP
@@ -216,11 +235,22 @@ class Rehearsal:
             self.messages[index] = played.held
         except ChatTemplateError:
             if "reasoning_content" not in message:
-                raise
+                return self._simulate_with_text_arguments(index, end, ending, prompt)
             self._written[index], ending = _without_reasoning(message, ending)
             played = self._simulate_written(index, end, ending, prompt)
             refused = {} if ending is Ending.CUT_TEXT else {"reasoning_content": message["reasoning_content"]}
             self.messages[index] = {**played.held, **refused}
+        return played
+
+    def _simulate_with_text_arguments(self, index: int, end: int, ending: Ending, prompt: str) -> PlayedTurn:
+        """Return a turn whose arguments the template takes as texts only."""
+        message = self.messages[index]
+        changed = with_text_arguments(message)
+        if changed == message:
+            return self._simulate_written(index, end, ending, prompt)  # raises as before
+        self._written[index] = changed
+        played = self._simulate_written(index, end, ending, prompt)
+        self.messages[index] = {**played.held, "tool_calls": message["tool_calls"]}
         return played
 
     def _simulate_written(self, index: int, end: int, ending: Ending, prompt: str) -> PlayedTurn:
@@ -252,12 +282,30 @@ class Rehearsal:
 
     def _expect(self, index: int, end: int, prompt: str) -> Expectation:
         message = self._written[index]
-        expectation = self._expect_message(message, index, end, prompt)
+        try:
+            expectation = self._expect_message(message, index, end, prompt)
+        except ChatTemplateError:
+            if not is_empty(message):
+                raise
+            return self._expect_empty(message, index, end, prompt)
+        if not expectation.written:
+            # A model writes its calls where a text would be.
+            text = message["content"] or SOMETHING
+            plain = {**message, "content": text}
+            del plain["tool_calls"]
+            other = self._expect_message(plain, index, end, prompt)
+            with_calls = other.text.replace(text, str(message["content"]) + calls_as_text(message["tool_calls"]))
+            return replace(other, text=with_calls, as_last=expectation.as_last)
         if message.get("tool_calls") or "reasoning_content" in message or str(message["content"]).strip():
             return expectation
         # Some templates leave out a turn without text, or its end: a model does not.
+        other = self._expect_empty(message, index, end, prompt)
+        return expectation if expectation.stop == other.stop else other
+
+    def _expect_empty(self, message: Message, index: int, end: int, prompt: str) -> Expectation:
+        """Return a turn without text, told from one with text."""
         other = self._expect_message({**message, "content": SOMETHING}, index, end, prompt)
-        return expectation if expectation.stop == other.stop else replace(other, text=other.text.replace(SOMETHING, ""))
+        return replace(other, text=other.text.replace(SOMETHING, ""))
 
     def _expect_message(self, message: Message, index: int, end: int, prompt: str) -> Expectation:
         before, after = self._written[:index], self._written[index + 1 : end]
@@ -300,6 +348,13 @@ class Rehearsal:
 
 class TemplateRefusedError(Exception):
     """The template refuses a conversation as a whole that the incremental form took."""
+
+
+def _refused(written: Sequence[Message], held: Sequence[Message]) -> tuple[Cause, ...]:
+    """Return what of the messages that the host holds was left out or changed for the template."""
+    pairs = [(one, other) for one, other in zip(written, held, strict=True) if one != other]
+    kinds = (("reasoning_content", Cause.REASONING_REFUSED), ("tool_calls", Cause.ARGUMENTS_REFUSED))
+    return tuple(cause for key, cause in kinds if any(one.get(key) != other.get(key) for one, other in pairs))
 
 
 def _finish_reason(ending: Ending) -> str:

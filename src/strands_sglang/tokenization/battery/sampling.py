@@ -58,6 +58,7 @@ class Expectation:
         stop: Text of the control token that ends it; "" where the template writes none and nothing follows.
         prompt_tail: The end of the generation prompt that history may lack: marks of reasoning.
         reasoned: Whether the text holds the message's reasoning.
+        written: Whether the template writes the message's calls, if it has any.
         as_last: The turn as the template writes it where it is the last message, without marks of reasoning.
     """
 
@@ -65,6 +66,7 @@ class Expectation:
     stop: str
     prompt_tail: str
     reasoned: bool
+    written: bool
     as_last: str
 
 
@@ -89,8 +91,11 @@ def expect(
     """
     head, tail, body = split_turn(prompt, whole, find)
     content = message.get("content")
-    body, stop = _split_stop(_without_next_prompt(body, prompt, find), find, eos)
+    body = _without_next_prompt(body, prompt, find)
     calls = message.get("tool_calls") or ()
+    if _goes_on(body, message, find):
+        body = _without_more(body, split_turn(prompt, following(), find)[2], message, find)
+    body, stop = _split_stop(body, find, eos, content)
     if calls and not _is_written(calls[0], body):
         # Some templates write a call in history only.
         history = _split_history(split_turn(prompt, following(), find)[2], calls, find)
@@ -101,15 +106,17 @@ def expect(
         body += separator
     reasoning, as_last = str(message.get("reasoning_content") or ""), without_marks(body) + stop
     if tail.strip():
-        body = _after_marks(body, reasoning, _closing_of(prompt))
+        body = _after_marks(body, reasoning, closing_of(prompt))
+    written = not calls or _is_written(calls[0], body)
     if calls:
-        body = body if _is_written(calls[0], body) else body + calls_as_text(calls)
+        body = body if written else body + calls_as_text(calls)
         body = _text_before_calls(body, str(content or ""), calls[0]["function"]["name"])
     return Expectation(
         text=body,
         stop=stop,
         prompt_tail=max(tail if only_marks(tail) else "", _marks_at_end(prompt), key=len),
         reasoned=bool(reasoning) and reasoning in body,
+        written=written,
         as_last=as_last,
     )
 
@@ -218,7 +225,8 @@ def _after_marks(body: str, reasoning: str, closing: str | None) -> str:
     return reasoning + closing + (_BLOCK.sub("", body, count=1) if _BLOCK.match(body) else body)
 
 
-def _closing_of(prompt: str) -> str | None:
+def closing_of(prompt: str) -> str | None:
+    """Return what closes the reasoning that a prompt leaves open; None if it leaves none open."""
     return next((close for opening, close in _MARKS if prompt.rstrip().endswith(opening)), None)
 
 
@@ -250,10 +258,50 @@ def _without_next_prompt(body: str, prompt: str, find: Find) -> str:
     return body[: len(body) - shared] + tokens[0][0] if len(tokens) > 2 and tokens[0].start() == 0 else body
 
 
-def _split_stop(body: str, find: Find, eos: str) -> tuple[str, str]:
+def _goes_on(body: str, message: Mapping[str, Any], find: Find) -> bool:
+    """Return whether ordinary text stands behind a control token behind what a message holds."""
+    content, calls = message.get("content"), message.get("tool_calls") or ()
+    words = [*([content] if isinstance(content, str) else []), *(word for call in calls for word in _words_of(call))]
+    rest = body[max((body.find(word) + len(word) for word in words if word in body), default=0) :]
+    return next(find(rest), None) is not None and bool(_ordinary(rest, find))
+
+
+def _ordinary(text: str, find: Find) -> str:
+    """Return the text behind the first control token of a text, without any further ones."""
+    pieces, end = [], len(text)
+    for number, match in enumerate(find(text)):
+        if number:
+            pieces.append(text[end : match.start()])
+        end = match.end()
+    return "".join([*pieces, text[end:]]).strip()
+
+
+def _without_more(body: str, history: str, message: Mapping[str, Any], find: Find) -> str:
+    """Return a turn without what a template writes behind the last message only, such as a note or an unasked header.
+
+    Args:
+        body: The turn and what is behind it where it is last.
+        history: The turn and what is behind it where more messages follow.
+        message: The turn's message.
+        find: Finds the control tokens in a text.
+    """
+    pairs = enumerate(zip(body, history, strict=False))
+    shared = body[: next((i for i, (a, b) in pairs if a != b), min(len(body), len(history)))]
+    ends = list(find(shared))
+    if not ends or not _ordinary(body[ends[-1].start() :], find):
+        return body
+    turn = shared[: ends[-1].end()]
+    content, calls = message.get("content"), message.get("tool_calls") or ()
+    written = all(_is_written(call, turn) or not _is_written(call, body) for call in calls)
+    return turn if written and (not isinstance(content, str) or content in turn) else body
+
+
+def _split_stop(body: str, find: Find, eos: str, content: Any) -> tuple[str, str]:
     """Split the rest of a rendering into the turn's text and the token that stops the engine, if one is written."""
     text, stop = body.rstrip(), ""
     for match in reversed(list(find(text))):
+        if stop and isinstance(content, str) and content and text.endswith(content):
+            break  # a blank text, and what is in front of it does not end the turn
         if match.end() != len(text.rstrip()) or _closes_a_block(match[0], text.rstrip()):
             break
         text, stop = text[: match.start()], match[0]

@@ -6,6 +6,7 @@ ends. Never looks at a tokenizer or a template.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -67,6 +68,24 @@ class Shape:
 def is_empty(message: Message) -> bool:
     """Return whether an assistant message holds neither text nor calls."""
     return not message.get("tool_calls") and not message["content"]
+
+
+def with_text_arguments(message: Message) -> Message:
+    """Return a message with texts for the arguments of its calls that are none."""
+    calls = [
+        {**one, "function": {**one["function"], "arguments": {k: _text_of(v) for k, v in _arguments(one).items()}}}
+        for one in message.get("tool_calls") or ()
+    ]
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def _arguments(call: Message) -> dict[str, Any]:
+    arguments: dict[str, Any] = call["function"]["arguments"]
+    return arguments
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def literal(index: int) -> str:

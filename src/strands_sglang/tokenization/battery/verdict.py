@@ -31,7 +31,12 @@ class Cause(StrEnum):
     """The rest of the turn is the same, and what differs holds marks and blanks only."""
     REASONING_REFUSED = "the template refuses reasoning there"
     """Shown by the refusal, and by rendering without that reasoning, which is what the prompt is compared with."""
-    TEXT = "the template leaves out or moves text beside a call"
+    ARGUMENTS_REFUSED = "the template refuses arguments of calls that are no texts"
+    """Shown by the refusal, and by rendering with texts, which is what the prompt is compared with."""
+    EMPTY_REFUSED = "the template refuses a turn without text"
+    """Shown by the refusal, and by rendering with some text in it, after which the prompt parts are where they were
+    put."""
+    TEXT = "the template leaves out or moves text beside a call or reasoning"
     """Shown by rendering without that text, after which the prompt parts are where they were put."""
     CALLS = "the template does not write calls"
     """Shown by rendering without the calls, which gives the same text."""
