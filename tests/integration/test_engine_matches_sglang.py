@@ -20,7 +20,11 @@ import pytest
 from strands_sglang.engine import EngineTransport, TinyEngine
 from strands_sglang.errors import SGLangConfigError
 
+from .watching import PATIENCE, Load, load_of, until, until_load
+
 TOLERANCE = 1e-3
+# No second best token comes closer to the best one than 0.08 in any answer compared here, and no two of those that are
+# listed by rank closer than 0.0018: a hundred times what the arithmetic of two machines makes of the same model.
 GREEDY: dict[str, Any] = {"temperature": 0, "max_new_tokens": 8}
 ENDLESS: dict[str, Any] = {"temperature": 0, "ignore_eos": True, "max_new_tokens": 1200}
 VOLATILE = {"id", "e2e_latency", "response_sent_to_client_ts"}
@@ -65,8 +69,8 @@ async def pair(sglang_url: str, embedded: TinyEngine) -> AsyncIterator[Pair]:
     text = "<|im_start|>user\nWhat is 25 * 17?<|im_end|>\n<|im_start|>assistant\n"
     one_each = httpx.Limits(max_keepalive_connections=0)  # the server breaks connections after some refusals
     async with (
-        httpx.AsyncClient(transport=EngineTransport(embedded), base_url="http://engine", timeout=120) as tiny,
-        httpx.AsyncClient(base_url=sglang_url, timeout=120, limits=one_each) as real,
+        httpx.AsyncClient(transport=EngineTransport(embedded), base_url="http://engine", timeout=PATIENCE) as tiny,
+        httpx.AsyncClient(base_url=sglang_url, timeout=PATIENCE, limits=one_each) as real,
     ):
         core = embedded._core
         pair = Pair(
@@ -76,8 +80,17 @@ async def pair(sglang_url: str, embedded: TinyEngine) -> AsyncIterator[Pair]:
             context=core.config.context,
             prompt=core.codec.encode(text),
         )
-        await pair.each(lambda client: client.post("/flush_cache"))
+        await pair.each(empty_cache)
         yield pair
+
+
+async def empty_cache(client: httpx.AsyncClient) -> None:
+    """Empty a cache; the server refuses while it is busy with what an earlier test left behind."""
+
+    async def emptied() -> bool:
+        return (await client.post("/flush_cache")).status_code == 200
+
+    await until(emptied)
 
 
 @pytest.fixture
@@ -370,7 +383,17 @@ async def test_streams_are_the_same_chunk_by_chunk(pair: Pair, name: str) -> Non
 
     assert tiny.status_code == real.status_code == 200
     assert tiny.headers["content-type"] == real.headers["content-type"]
-    assert differences(comparable(chunks_of(tiny)), comparable(chunks_of(real))) == []
+    ours, theirs = chunks_of(tiny), chunks_of(real)
+    # A server that is busy sends what two steps gave in one chunk, which is that of the second one.
+    told = {tokens_of(chunk) for chunk in theirs}
+    assert differences(comparable([chunk for chunk in ours if tokens_of(chunk) in told]), comparable(theirs)) == []
+    assert tokens_of(ours[-1]) == tokens_of(theirs[-1])
+
+
+def tokens_of(chunk: dict[str, Any]) -> int | None:
+    """Return how many tokens were sampled when a chunk was made; None for a refusal."""
+    tokens: int | None = chunk.get("meta_info", {}).get("completion_tokens")
+    return tokens
 
 
 async def test_a_stream_refused_by_the_scheduler_ends_with_the_same_abort(pair: Pair) -> None:
@@ -385,11 +408,18 @@ async def test_a_stream_refused_by_the_scheduler_ends_with_the_same_abort(pair: 
 
 
 async def begin(client: httpx.AsyncClient, disturbed: Pair, rid: str, **body: Any) -> asyncio.Task[httpx.Response]:
-    """Start a generation without end, and give it time to get under way."""
+    """Start a generation without end, and return when it has sampled something."""
     request = {"input_ids": disturbed.prompt, "sampling_params": ENDLESS, "return_logprob": True, "rid": rid, **body}
     task = asyncio.create_task(client.post("/generate", json=request))
-    await asyncio.sleep(0.4)
+    await until_load(lambda: load_of(client), lambda load: load.running == 1)
+    await in_company(client, disturbed)
     return task
+
+
+async def in_company(client: httpx.AsyncClient, disturbed: Pair) -> None:
+    """Generate a few tokens; each step samples for all that run, so every other generation goes on by as many."""
+    body = {"input_ids": disturbed.prompt, "sampling_params": {"temperature": 0, "max_new_tokens": 4}}
+    (await client.post("/generate", json=body)).raise_for_status()
 
 
 def ending(reply: httpx.Response) -> dict[str, Any]:
@@ -437,16 +467,15 @@ async def test_an_aborted_stream_ends_alike(disturbed: Pair) -> None:
 async def test_a_generation_aborted_in_the_queue_ends_alike(disturbed: Pair) -> None:
     async def run(client: httpx.AsyncClient) -> Any:
         running = (await client.get("/server_info")).json()["max_running_requests"]
-        tasks = [
-            await begin(client, disturbed, f"running-{at}")
-            if at == 0
-            else asyncio.create_task(
-                client.post("/generate", json={"input_ids": disturbed.prompt, "sampling_params": ENDLESS})
-            )
-            for at in range(running)
-        ]
-        await asyncio.sleep(0.6)
-        queued = await begin(client, disturbed, "queued")
+        request = {"input_ids": disturbed.prompt, "sampling_params": ENDLESS, "return_logprob": True}
+
+        def post(**body: Any) -> asyncio.Task[httpx.Response]:
+            return asyncio.create_task(client.post("/generate", json={**request, **body}))
+
+        tasks = [post() for _ in range(running)]
+        await until_load(lambda: load_of(client), lambda load: load == Load(running=running, waiting=0))
+        queued = post(rid="queued")
+        await until_load(lambda: load_of(client), lambda load: load == Load(running=running, waiting=1))
         await client.post("/abort_request", json={"rid": "queued"})
         said = ending(await queued)
         await client.post("/abort_request", json={"abort_all": True})
@@ -489,7 +518,7 @@ async def test_a_pause_and_a_new_version_leave_the_same_traces(disturbed: Pair, 
         await call("/flush_cache")
         await call("/update_weight_version", new_version="second", abort_all_requests=False)
         await call("/continue_generation")
-        await asyncio.sleep(0.4)
+        await in_company(client, disturbed)
         await call("/abort_request", rid="held")
         ended = ending(await task)
         await client.post("/update_weight_version", json={"new_version": before})
