@@ -88,12 +88,12 @@ class UnknownNameError(SGLangConfigError, KeyError):
         known: The names there are, sorted.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         """Create the error.
 
         Args:
             kind: What is being named, such as "tool parser".
-            name: The name asked for.
+            name: The name asked for, whatever was given as one.
             known: The names there are.
         """
         self.name = name
@@ -105,9 +105,9 @@ class UnknownNameError(SGLangConfigError, KeyError):
         return str(self.args[0])
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: object, known: Iterable[str]) -> str:
     """Return ", did you mean 'x'?" for the known name closest to a misspelt one, or an empty string."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7) if isinstance(name, str) else []
     return f", did you mean {close[0]!r}?" if close else ""
 
 

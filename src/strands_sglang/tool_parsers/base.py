@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from strands_sglang.tool_parsers.registry import TOOL_PARSER_REGISTRY, get_tool_parser, register_tool_parser
@@ -163,10 +163,17 @@ def parse_turn_with(
 
 
 def _accepted(function: Any, context: dict[str, Any]) -> dict[str, Any]:
+    names = _parameters(getattr(function, "__func__", function))
+    return context if names is None else {name: value for name, value in context.items() if name in names}
+
+
+@lru_cache(maxsize=64)
+def _parameters(function: Any) -> frozenset[str] | None:
+    """Return the names of a function's parameters, or None where it takes any."""
     parameters = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return context
-    return {name: value for name, value in context.items() if name in parameters}
+        return None
+    return frozenset(parameters)
 
 
 def _from_old_parse(parse: Any, text: str, **context: Any) -> ParsedTurn:

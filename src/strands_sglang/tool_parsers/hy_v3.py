@@ -88,7 +88,9 @@ class HyV3ToolParser(ToolParser):
     ) -> ParsedTurn:
         """Take a sampled turn apart; see `ToolParser.parse_turn`."""
         suffix = self._suffix(text, tokenizer)
-        parser = self._formats.setdefault(suffix, _HyFormat(suffix, self.separated))
+        if suffix not in self._formats:
+            self._formats[suffix] = _HyFormat(suffix, self.separated)
+        parser = self._formats[suffix]
         return parser.parse_turn(
             text,
             tools=tools,

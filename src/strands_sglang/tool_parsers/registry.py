@@ -174,12 +174,12 @@ def get_tool_parser(name: str, **kwargs: Any) -> ToolParser:
         A new parser.
 
     Raises:
-        UnknownNameError: There is no such parser; the message names the nearest one.
+        UnknownNameError: There is no such parser, or no name was given; the message names the nearest one.
         SGLangConfigError: The format of "auto" cannot be told; the message lists the candidates.
     """
     if name == "auto" and name not in _registered:
         name = _detected(kwargs)
-    if name not in TOOL_PARSER_REGISTRY:
+    if not isinstance(name, str) or name not in TOOL_PARSER_REGISTRY:
         raise UnknownNameError("tool parser", name, TOOL_PARSER_REGISTRY)
     return TOOL_PARSER_REGISTRY[name](**kwargs)
 

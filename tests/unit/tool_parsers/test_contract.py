@@ -50,6 +50,15 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
         get_tool_parser("hermess")
     with pytest.raises(KeyError):
         get_tool_parser("nothing like it")
+    with pytest.raises(UnknownNameError) as caught:
+        get_tool_parser("nope")
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [None, 7, ["hermes"], HermesToolParser, HermesToolParser()])
+def test_what_is_no_name_is_answered_with_the_names(name: Any) -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown tool parser .*known: .*hermes"):
+        get_tool_parser(name)
 
 
 def test_every_name_in_the_registry_makes_a_parser() -> None:

@@ -13,6 +13,7 @@ from typing import Any, SupportsIndex
 
 import pytest
 
+from strands_sglang.tool_parsers.reading.turn import MAX_ATTEMPTS
 from tests.unit.tool_parsers.formats import FORMATS, WEATHER, Format
 
 SIZE = 1500
@@ -57,6 +58,22 @@ def hostile_units(form: Format) -> Iterator[str]:
     yield from (whole, whole[:-1], whole[: len(whole) // 2], whole[: len(whole) * 3 // 4])
     yield from (form.marks[0] + "{", form.marks[0] + '{"a": "', form.marks[0] + form.marks[1], "\n" + form.marks[0])
     yield "".join(form.marks)
+
+
+@pytest.mark.parametrize("name", ["hermes", "minimax_m2", "hunyuan_a13b", "pythonic", "olmo3", "beam"])
+def test_a_turn_of_more_calls_than_any_means_is_one_attempt_in_error(name: str) -> None:
+    form = next(form for form in FORMATS if form.name == name)
+    before = "" if form.needs_all else "Well.\n"
+
+    most = form.parse(before + form.render([("f", {})] * MAX_ATTEMPTS))
+    text = before + form.render([("f", {})] * (MAX_ATTEMPTS + 1))
+    (call,) = form.parse(text).calls
+
+    assert len(most.calls) == MAX_ATTEMPTS
+    assert not any(call.is_error for call in most.calls)
+    assert (call.status.value, call.input) == ("malformed", {})
+    assert text.endswith(call.raw or "-")
+    assert form.parse(text).content == most.content == before.strip()
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)

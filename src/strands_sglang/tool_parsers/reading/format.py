@@ -19,7 +19,15 @@ from strands_sglang.tool_parsers.reading.brackets import Brackets, unclosed
 from strands_sglang.tool_parsers.reading.schema import ToolSchemas
 from strands_sglang.tool_parsers.reading.source import Source
 from strands_sglang.tool_parsers.reading.tokens import Placement, TokenTable, anchor
-from strands_sglang.tool_parsers.reading.turn import Attempt, Block, Frame, Layout, Reasoning, read_turn
+from strands_sglang.tool_parsers.reading.turn import (
+    MAX_ATTEMPTS,
+    Attempt,
+    Block,
+    Frame,
+    Layout,
+    Reasoning,
+    read_turn,
+)
 from strands_sglang.tool_parsers.result import ParsedTurn, ToolParseStatus
 
 _NAME_MEMBER = re.compile(r'"name"\s*:\s*"([^"\\\n]{1,128})"')
@@ -200,11 +208,12 @@ class GroupedParser(FormatParser):
             *self.delimiters,
         )
         self.brackets = Brackets(self.call_opener, self.call_closer, self.group_closer)
+        self._openers = (self.group_opener, self.call_opener)[: 1 + self.lone_calls]
+        self._in_group = (self.call_opener, self.group_closer, self.group_opener)
 
     def find_call(self, source: Source, start: int) -> int:
         """Return where the next group, or call outside a group, begins."""
-        openers = (self.group_opener, self.call_opener) if self.lone_calls else (self.group_opener,)
-        return source.find_first(openers, start)[0]
+        return source.find_first(self._openers, start)[0]
 
     def read_call(self, source: Source, start: int) -> Block:
         """Read one group, or one call outside a group."""
@@ -215,28 +224,30 @@ class GroupedParser(FormatParser):
             attempt = attempt._replace(status=ToolParseStatus.MALFORMED, reason=reason)
             return Block((attempt,), attempt.end)
         attempts: list[Attempt] = []
-        place = source.skip_space(start + len(self.group_opener))
-        if place < source.end and source.at(self.group_opener, place):
+        at, place = source.at, source.skip_space(start + len(self.group_opener))
+        if place < source.end and at(self.group_opener, place):
             attempt = repeated(source, start, self.group_opener)
             return Block((attempt,), attempt.end)
         junk = False
         while True:
-            place = source.skip_space(place)
-            if source.at(self.call_opener, place):
+            if at(self.call_opener, place):
                 junk = False
-                attempts.append(self.read_one(source, place))
-            elif source.at(self.group_closer, place):
+                attempt = self.read_one(source, place)
+            elif at(self.group_closer, place):
                 return self._closed_group(source, start, attempts, min(place + len(self.group_closer), source.end))
-            elif place == source.end or source.at(self.group_opener, place):
+            elif place == source.end or at(self.group_opener, place):
                 return self._open_group(source, start, attempts, place, junk)
             else:
                 junk = True
-                attempts.append(self._no_call(source, place))
-            place = attempts[-1].end
+                attempt = self._no_call(source, place)
+            attempts.append(attempt)
+            if len(attempts) > MAX_ATTEMPTS:
+                return Block(attempts, attempt.end)
+            place = source.skip_space(attempt.end)
 
     def _no_call(self, source: Source, place: int) -> Attempt:
         """Return the attempt that text in a group is which is no call."""
-        at, _ = source.find_first((self.call_opener, self.group_closer, self.group_opener), place)
+        at, _ = source.find_first(self._in_group, place)
         reason = f"{source.excerpt(place)} stands where {self.call_opener} or {self.group_closer} must"
         return Attempt(place, at if at >= 0 else source.end, ToolParseStatus.MALFORMED, reason=reason)
 

@@ -14,7 +14,7 @@ from strands_sglang.tool_parsers.reading.format import FormatParser, charge_last
 from strands_sglang.tool_parsers.reading.json_call import CallOutcome, JSONShape, read_object
 from strands_sglang.tool_parsers.reading.source import Source
 from strands_sglang.tool_parsers.reading.strict_json import JSONRead
-from strands_sglang.tool_parsers.reading.turn import Attempt, Block
+from strands_sglang.tool_parsers.reading.turn import MAX_ATTEMPTS, Attempt, Block
 from strands_sglang.tool_parsers.result import ToolParseStatus
 
 
@@ -162,6 +162,8 @@ def read_list(
         reader.attempts.append(attempt_of(place, read.end, element(read)))
         if source.text.startswith("]", after):
             return reader.end(after + 1)
+        if len(reader.attempts) > MAX_ATTEMPTS:
+            return Block(reader.attempts, read.end)
         place = source.skip_space(after + 1) if after < source.end else after
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from strands_sglang.tool_parsers.reading.format import FormatParser
 from strands_sglang.tool_parsers.reading.source import Source
-from strands_sglang.tool_parsers.reading.turn import Attempt, Block, TurnParts
+from strands_sglang.tool_parsers.reading.turn import Attempt, Block, TooManyAttemptsError, TurnParts
 from strands_sglang.tool_parsers.result import ParsedTurn, PieceKind, ToolParseStatus
 
 
@@ -76,15 +76,21 @@ class MessagesParser(FormatParser):
 
     def read(self, source: Source, *, reasoning_open: bool, id_prefix: str | None) -> ParsedTurn:
         """Take a placed turn apart."""
-        parts = TurnParts(source)
+        parts = TurnParts(source, self.layout(), id_prefix)
+        try:
+            self._read_messages(parts, reasoning_open)
+        except TooManyAttemptsError:
+            parts.overrun()
+        return parts.turn()
+
+    def _read_messages(self, parts: TurnParts, reasoning_open: bool) -> None:
         place, self_open = 0, False
         if reasoning_open:
             place, self_open = self._text(parts, PieceKind.REASONING, 0, 0)
         first = not reasoning_open
-        while place < source.end:
+        while place < parts.source.end:
             place, self_open = self._message(parts, place, first, self_open)
             first = False
-        return parts.result(id_prefix, self.layout())
 
     def _message(self, parts: TurnParts, place: int, first: bool, in_reasoning: bool) -> tuple[int, bool]:
         """Take what stands at `place`; returns where it ends, and whether reasoning was left open there."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from strands_sglang.tool_parsers.reading.format import BracketedParser, charge_last
 from strands_sglang.tool_parsers.reading.literals import LiteralError, PythonReader
 from strands_sglang.tool_parsers.reading.source import Source
-from strands_sglang.tool_parsers.reading.turn import Attempt, Block
+from strands_sglang.tool_parsers.reading.turn import MAX_ATTEMPTS, Attempt, Block
 from strands_sglang.tool_parsers.result import ToolParseStatus
 
 
@@ -36,7 +36,7 @@ def read_calls(
             with a name where known.
 
     Returns:
-        The attempts, and where the end of the calls stands, or -1 if the last attempt broke.
+        The attempts, and where the end of the calls stands, or -1 if the last attempt broke or is one too many.
     """
     attempts: list[Attempt] = []
     place = source.skip_space(place)
@@ -62,6 +62,8 @@ def read_calls(
             attempts.append(Attempt(start, end, ToolParseStatus.DUPLICATE_KEY, name, reason=reason))
         if ends(place):
             break
+        if len(attempts) > MAX_ATTEMPTS:
+            return attempts, -1
         place = source.skip_space(place + 1) if separator == "," else place
     return attempts, place
 

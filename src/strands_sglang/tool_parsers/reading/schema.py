@@ -27,6 +27,8 @@ Spellings = Literal["json", "names", "python"]
 _PYTHON_NAMES = {"True": True, "False": False, "None": None}
 _MAX_REFERENCES = 64
 _JSON_TYPES = frozenset(["null", "boolean", "integer", "number", "string", "array", "object"])
+_ONE_TYPE = {name: frozenset([name]) for name in _JSON_TYPES}
+_SAY_MORE = frozenset(["enum", "const", "$ref", "anyOf", "oneOf", "allOf", "nullable"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ def _types(schema: Any, root: Mapping[str, Any], depth: int) -> frozenset[str] |
         return None
     said: list[frozenset[str]] = []
     declared = schema.get("type")
+    if isinstance(declared, str) and declared in _ONE_TYPE and _SAY_MORE.isdisjoint(schema):
+        return _ONE_TYPE[declared]
     names = declared if isinstance(declared, list) else [declared]
     known = frozenset(name for name in names if isinstance(name, str) and name in _JSON_TYPES)
     # A name that JSON Schema does not know, such as "any", says nothing.

@@ -20,7 +20,15 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 class Source:
-    """One turn's text, delimiters, tools, and how it ended."""
+    """One turn's text, delimiters, tools, and how it ended.
+
+    Attributes:
+        text: The text all places count in.
+        end: Its length.
+        tools: What the tools' schemas say.
+        finish_reason: "stop", "length" or "abort".
+        at: Whether a delimiter begins at a place; a token whose text was cut off the end counts there.
+    """
 
     def __init__(self, placement: Placement, *, tools: ToolSchemas, finish_reason: str) -> None:
         """Create the source of one turn."""
@@ -28,9 +36,11 @@ class Source:
         self.end = len(placement.text)
         self.tools = tools
         self.finish_reason = finish_reason
+        self.at: Callable[[str, int], bool] = self._at_mark if placement.marks else placement.text.startswith
         self._marks = placement.marks
         self._offsets = placement.offsets
         self._found: dict[str, tuple[int, int]] = {}
+        self._never = (self.end + 1, -1)
         self._nesting: dict[tuple[str, ...], _Nesting] = {}
 
     @cached_property
@@ -44,7 +54,7 @@ class Source:
 
     def find(self, delimiter: str, start: int) -> int:
         """Return where `delimiter` next begins at or after `start`, or -1."""
-        asked, found = self._found.get(delimiter, (self.end + 1, -1))
+        asked, found = self._found.get(delimiter, self._never)
         if asked <= start and (found < 0 or start <= found):
             return found
         marks = self._marks.get(delimiter)
@@ -58,7 +68,7 @@ class Source:
 
     def find_by(self, what: str, start: int, search: Callable[[int], int]) -> int:
         """Return `search(start)`, where the next `what` begins at or after a place, or -1; remembered as `find` is."""
-        asked, found = self._found.get(what, (self.end + 1, -1))
+        asked, found = self._found.get(what, self._never)
         if not (asked <= start and (found < 0 or start <= found)):
             found = search(start)
             self._found[what] = (start, found)
@@ -67,8 +77,12 @@ class Source:
     def find_first(self, delimiters: Iterable[str], start: int) -> tuple[int, str]:
         """Return where the first of `delimiters` next begins, and which it is; (-1, "") where none does."""
         best, which = -1, ""
+        remembered = self._found.get
         for delimiter in delimiters:
-            at = self.find(delimiter, start)
+            # What `find` does first, without the call: most answers are remembered ones.
+            asked, at = remembered(delimiter, self._never)
+            if asked > start or 0 <= at < start:
+                at = self.find(delimiter, start)
             # Of two that begin at one place the longer is meant.
             if at >= 0 and (best < 0 or at < best or (at == best and len(delimiter) > len(which))):
                 best, which = at, delimiter
@@ -95,8 +109,7 @@ class Source:
             at = self.text.find(delimiter, at + len(delimiter))
         return places
 
-    def at(self, delimiter: str, place: int) -> bool:
-        """Whether `delimiter` begins at `place`; a token whose text was cut off the end counts there."""
+    def _at_mark(self, delimiter: str, place: int) -> bool:
         marks = self._marks.get(delimiter)
         if marks is None:
             return self.text.startswith(delimiter, place)

@@ -99,40 +99,56 @@ class TokenTable:
         self._added = {id_: text for text, id_ in tokenizer.get_added_vocab().items()}
         by_text = {text: id_ for id_, text in self._added.items()}
         self.delimiter_ids = {by_text[text]: text for text in delimiters(by_text) if text in by_text}
+        # Per scheme: the bytes of a token, and how many characters begin in them.
         self._bytes: tuple[dict[int, bytes], ...] = tuple({} for _ in _SCHEMES)
+        self._begin: tuple[dict[int, int], ...] = tuple({} for _ in _SCHEMES)
         self._agreed = 0
 
     def place(self, text: str, ids: Sequence[int]) -> Placement:
         """Return where `ids` lie in `text`, or in their own text where the two disagree."""
-        for scheme in sorted(range(len(_SCHEMES)), key=lambda s: s != self._agreed):
-            pieces = self._pieces(ids, scheme)
-            lengths, own = _text_lengths(pieces)
+        different = set(ids)
+        for scheme in (self._agreed, *(s for s in range(len(_SCHEMES)) if s != self._agreed)):
+            self._learn(different, scheme)
+            lengths, own = self._text(ids, scheme)
             # Decoders of the SentencePiece kind drop the space that the first word begins with.
             shift = int(own.startswith(" ") and not _agree(own, text) and _agree(own[1:], text))
             if _agree(own[shift:], text):
                 self._agreed = scheme
-                offsets = [max(0, at - shift) for at in accumulate(lengths, initial=0)]
-                return Placement(text=text, marks=self._marks(ids, offsets), offsets=offsets)
+                offsets = list(accumulate(lengths, initial=0))
+                if shift:
+                    offsets = [max(0, at - shift) for at in offsets]
+                return Placement(text=text, marks=self._marks(ids, different, offsets), offsets=offsets)
         return self._place_by_decoding(text, ids)
 
-    def _pieces(self, ids: Sequence[int], scheme: int) -> list[bytes]:
-        known = self._bytes[scheme]
-        missing = list(set(ids) - known.keys())
+    def _learn(self, ids: set[int], scheme: int) -> None:
+        """Look up what is not known yet of these ids."""
+        known, begin = self._bytes[scheme], self._begin[scheme]
+        missing = list(ids - known.keys())
         if missing:
             as_bytes = _SCHEMES[scheme]
             for id_, token in zip(missing, self.tokenizer.convert_ids_to_tokens(missing), strict=True):
                 added = self._added.get(id_)
                 if added is not None:
-                    known[id_] = added.encode("utf-8", "surrogatepass")
+                    piece = added.encode("utf-8", "surrogatepass")
                 else:
-                    known[id_] = as_bytes(token) if token is not None else b""
-        return [known[id_] for id_ in ids]
+                    piece = as_bytes(token) if token is not None else b""
+                # Every byte that continues no character begins one.
+                begin[id_] = len(piece.translate(None, _CONTINUING))
+                known[id_] = piece
 
-    def _marks(self, ids: Sequence[int], offsets: Sequence[int]) -> dict[str, list[int]]:
+    def _text(self, ids: Sequence[int], scheme: int) -> tuple[list[int], str]:
+        """Return how many characters each token completes, and the whole text."""
+        pieces = list(map(self._bytes[scheme].__getitem__, ids))
+        with contextlib.suppress(UnicodeDecodeError):
+            return list(map(self._begin[scheme].__getitem__, ids)), b"".join(pieces).decode("utf-8")
+        return _lengths_of_broken_text(pieces)
+
+    def _marks(self, ids: Sequence[int], different: set[int], offsets: Sequence[int]) -> dict[str, list[int]]:
         marks: dict[str, list[int]] = {text: [] for text in self.delimiter_ids.values()}
-        for index, id_ in enumerate(ids):
-            if id_ in self.delimiter_ids:
-                marks[self.delimiter_ids[id_]].append(offsets[index])
+        sampled = self.delimiter_ids.keys() & different
+        if sampled:
+            for index in [index for index, id_ in enumerate(ids) if id_ in sampled]:
+                marks[self.delimiter_ids[ids[index]]].append(offsets[index])
         return marks
 
     def _place_by_decoding(self, text: str, ids: Sequence[int]) -> Placement:
@@ -169,18 +185,12 @@ def _agree(own: str, text: str) -> bool:
     return own.startswith(text) or text.startswith(own)
 
 
-def _text_lengths(pieces: Sequence[bytes]) -> tuple[list[int], str]:
-    """Return how many characters each piece completes, and the whole text.
+def _lengths_of_broken_text(pieces: Sequence[bytes]) -> tuple[list[int], str]:
+    """Return how many characters each piece completes, and the whole text, where that is not UTF-8.
 
     A character that is cut off for good belongs to the piece it was begun in, so that the next one begins behind it.
     """
     joined = b"".join(pieces)
-    if joined.isascii():
-        return [len(piece) for piece in pieces], joined.decode("ascii")
-    with contextlib.suppress(UnicodeDecodeError):
-        text = joined.decode("utf-8")
-        # Every byte that continues no character begins one.
-        return [len(piece.translate(None, _CONTINUING)) for piece in pieces], text
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     texts: list[str] = []
     end = 0

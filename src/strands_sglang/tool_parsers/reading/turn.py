@@ -7,7 +7,8 @@ Owns the walk over a turn's text, its pieces, and the policy for reasoning, whic
 - A call opener in reasoning that closes is a draft and no attempt at all.
 - A call opener in reasoning that never closes is an attempt with status `in_open_reasoning`.
 
-The pieces partition the text. Never looks inside a call.
+The pieces partition the text. A turn with more attempts than any means is one attempt in error, so that reading it, and
+answering it, stays bounded. Never looks inside a call.
 """
 
 from __future__ import annotations
@@ -62,6 +63,14 @@ class Frame:
 _NOTHING: Mapping[str, Any] = {}
 
 
+MAX_ATTEMPTS = 5_000
+"""How many attempts a turn may have. Formats that read several at once stop at one more."""
+
+
+class TooManyAttemptsError(ValueError):
+    """A turn has more attempts than it may."""
+
+
 class Attempt(NamedTuple):
     """What a format found at a call opener: the characters `[start, end)` and how to read them.
 
@@ -112,19 +121,25 @@ class Layout:
 
 def read_turn(source: Source, layout: Layout, *, reasoning_open: bool, id_prefix: str | None) -> ParsedTurn:
     """Take a turn apart."""
-    walk = _Walk(source, layout)
-    walk.run(reasoning_open)
-    return walk.parts.result(id_prefix, layout)
+    walk = _Walk(source, layout, id_prefix)
+    try:
+        walk.run(reasoning_open)
+    except TooManyAttemptsError:
+        walk.parts.overrun()
+    return walk.parts.turn()
 
 
 class TurnParts:
-    """The pieces and attempts of one turn as they are found, in order."""
+    """The pieces and calls of one turn as they are found, in order."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, layout: Layout, id_prefix: str | None) -> None:
         """Create the parts of a turn that is still to be read."""
         self.source = source
+        self.layout = layout
         self.pieces: list[Piece] = []
-        self.attempts: list[Attempt] = []
+        self.calls: list[ToolParseResult] = []
+        self._prefix = id_prefix
+        self._used_ids: set[str] = set()
 
     def add(self, kind: PieceKind, start: int, end: int) -> None:
         """Add a piece; an empty one only says that there is such a part, as an empty reasoning."""
@@ -133,22 +148,38 @@ class TurnParts:
 
     def add_block(self, block: Block, start: int, *, in_reasoning: bool = False) -> int:
         """Add a block that begins at `start`, what lies between its attempts as framing; returns its end."""
-        for attempt in block.attempts:
-            if attempt.start > start:
-                self.pieces.append(Piece(PieceKind.FRAMING, start, attempt.start))
-            start = attempt.end
-            self.pieces.append(Piece(PieceKind.CALL, attempt.start, start))
-            self.attempts.append(_in_reasoning(attempt) if in_reasoning else attempt)
-        if block.end > start:
-            self.pieces.append(Piece(PieceKind.FRAMING, start, block.end))
-        return block.end
+        attempts, end = block
+        if len(self.calls) + len(attempts) > MAX_ATTEMPTS:
+            raise TooManyAttemptsError
+        for attempt in attempts:
+            begin = attempt[0]
+            if begin > start:
+                self.pieces.append(Piece(PieceKind.FRAMING, start, begin))
+            start = attempt[1]
+            self.pieces.append(Piece(PieceKind.CALL, begin, start))
+            self.calls.append(self._result(_in_reasoning(attempt) if in_reasoning else attempt))
+        if end > start:
+            self.pieces.append(Piece(PieceKind.FRAMING, start, end))
+        return end
 
     def clear(self) -> None:
         """Forget everything found."""
         self.pieces.clear()
-        self.attempts.clear()
+        self.calls.clear()
+        self._used_ids.clear()
 
-    def result(self, id_prefix: str | None, layout: Layout) -> ParsedTurn:
+    def overrun(self) -> None:
+        """Make all from the first attempt on one attempt in error."""
+        kept = next((i for i, piece in enumerate(self.pieces) if piece.kind is PieceKind.CALL), len(self.pieces))
+        del self.pieces[kept:]
+        self.calls.clear()
+        self._used_ids.clear()
+        start = self.pieces[-1].end if self.pieces else 0
+        reason = f"the turn holds more than {MAX_ATTEMPTS} calls, so none of them was made"
+        attempt = Attempt(start, self.source.end, ToolParseStatus.MALFORMED, reason=reason)
+        self.add_block(Block((attempt,), attempt.end), start)
+
+    def turn(self) -> ParsedTurn:
         """Return the turn."""
         text = self.source.text
         reasoning = [text[start:end] for kind, start, end in self.pieces if kind is PieceKind.REASONING]
@@ -156,43 +187,44 @@ class TurnParts:
         return ParsedTurn(
             reasoning="".join(reasoning) if reasoning else None,
             content="".join(content),
-            calls=tuple(self._results(id_prefix, layout)),
+            calls=tuple(self.calls),
             pieces=tuple(piece for piece in self.pieces if piece.end > piece.start),
             text=text,
         )
 
-    def _results(self, id_prefix: str | None, layout: Layout) -> list[ToolParseResult]:
-        source = self.source
-        prefix = f"call_{_digest(source.text)}" if id_prefix is None and self.attempts else id_prefix or ""
-        results: list[ToolParseResult] = []
-        used: set[str] = set()
-        for index, attempt in enumerate(self.attempts):
-            native = attempt.native_id if layout.keeps_native_id else None
-            id_ = native if native and native not in used else layout.made_up_id(prefix, index)
-            used.add(id_)
-            results.append(
-                ToolParseResult(
-                    id_,
-                    attempt.name or ToolParseResult.UNKNOWN_NAME,
-                    dict(attempt.input) if attempt.status is ToolParseStatus.OK else {},
-                    source.text[attempt.start : attempt.end],
-                    status=attempt.status,
-                    reason=attempt.reason,
-                    native_id=attempt.native_id,
-                    span=(attempt.start, attempt.end),
-                    token_span=source.token_span(attempt.start, attempt.end),
-                )
-            )
-        return results
+    def _result(self, attempt: Attempt) -> ToolParseResult:
+        """Return what is reported of an attempt."""
+        start, end, status, name, given, reason, native_id = attempt
+        return ToolParseResult(
+            self._id(native_id),
+            name or ToolParseResult.UNKNOWN_NAME,
+            dict(given) if status is ToolParseStatus.OK else {},
+            self.source.text[start:end],
+            status=status,
+            reason=reason,
+            native_id=native_id,
+            span=(start, end),
+            token_span=self.source.token_span(start, end),
+        )
+
+    def _id(self, native_id: str | None) -> str:
+        """Return the next call's id: the model's own where results refer to it, unless it was used before."""
+        layout = self.layout
+        if layout.keeps_native_id and native_id and native_id not in self._used_ids:
+            self._used_ids.add(native_id)
+            return native_id
+        if self._prefix is None:
+            self._prefix = f"call_{_digest(self.source.text)}"
+        return layout.made_up_id(self._prefix, len(self.calls))
 
 
 class _Walk:
     """The walk over the turn of a format with reasoning marks and call openers."""
 
-    def __init__(self, source: Source, layout: Layout) -> None:
+    def __init__(self, source: Source, layout: Layout, id_prefix: str | None) -> None:
         self.source = source
         self.layout = layout
-        self.parts = TurnParts(source)
+        self.parts = TurnParts(source, layout, id_prefix)
         self.reasoned = False
         self.behind_call = False
         self.opens = {marks.open: marks for marks in layout.reasoning}
@@ -215,20 +247,21 @@ class _Walk:
         first = call = layout.find_call(source, place)
         if call < 0 or self.mark_at < call:
             first, call = self.mark_at, -1
-        if call < 0 and self.mark in self.closes and not self.reasoned:
-            # What stood before it was reasoning all along.
-            self.parts.clear()
-            return self._reasoning(0, first, self.mark)
-        if self.behind_call and (call >= 0 or first == source.end) and not source.text[place:first].strip("\n"):
+            if self.mark in self.closes and not self.reasoned:
+                # What stood before it was reasoning all along.
+                self.parts.clear()
+                return self._reasoning(0, first, self.mark)
+        last = call >= 0 or first == source.end
+        if first > place and self.behind_call and last and not source.text[place:first].strip("\n"):
             # Line breaks alone between two calls, or between a call and the end.
             self.parts.add(PieceKind.FRAMING, place, first)
             place = first
         self.behind_call = call >= 0
-        if call >= 0:
-            if call > place:
-                self._content(place, call, layout.before_call)
-            return self.parts.add_block(layout.read_call(source, call), call)
-        return self._at_mark(place, first)
+        if call < 0:
+            return self._at_mark(place, first)
+        if call > place:
+            self._content(place, call, layout.before_call)
+        return self.parts.add_block(layout.read_call(source, call), call)
 
     def _find_mark(self, place: int) -> None:
         marks = [*self.opens, *self.frames] if self.reasoned else [*self.opens, *self.frames, *self.closes]
