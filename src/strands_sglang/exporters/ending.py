@@ -49,6 +49,7 @@ ENDINGS: dict[Reason, Ending] = {
     Reason.CONNECTION_ERROR: Ending.ABORTED,
     Reason.SERVER_ERROR: Ending.ABORTED,
     Reason.THROTTLED: Ending.ABORTED,
+    Reason.WORKER_LOST: Ending.ABORTED,
     Reason.INTERRUPT: Ending.FAILED,
     Reason.GUARDRAIL: Ending.FAILED,
     Reason.BAD_REQUEST: Ending.FAILED,

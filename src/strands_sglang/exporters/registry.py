@@ -43,10 +43,10 @@ class _Registry(Mapping[str, "type[Exporter]"]):
     """The exporters by name as one mapping; reading an entry loads its module."""
 
     def __getitem__(self, name: str) -> type[Exporter]:
-        name = _plain(name)
-        if name in _registered:
-            return _registered[name]
-        module, _, cls = TRAINERS[name].partition(":")
+        plain = _plain(name)
+        if plain in _registered:
+            return _registered[plain]
+        module, _, cls = TRAINERS[plain].partition(":")
         found: type[Exporter] = getattr(importlib.import_module(f"{__package__}.{module}"), cls)
         return found
 

@@ -64,7 +64,9 @@ class VerlExporter(RoutedExporter, OneRowExporter):
             "routed_experts": routing,
             "reward_score": row.episode.reward,
             "num_turns": len(pieces),
-            "metrics": {"generate_sequences": sum(_seconds(piece.turn.sampled.facts) for piece in pieces)},
+            "metrics": {
+                "generate_sequences": sum(_seconds(piece.turn.sampled.facts) for piece in pieces if piece.sampled)
+            },
             "extra_fields": {**self._versions(row, losses), **self._per_turn(row)},
         }
 
