@@ -59,6 +59,8 @@ class TerminationReason(StrEnum):
     """The server failed. Infrastructure: sample it again."""
     THROTTLED = "throttled"
     """The server stayed busy for all retries. Infrastructure: sample it again, with less concurrency."""
+    WORKER_LOST = "worker_lost"
+    """The process that ran it died, more than once. Infrastructure: sample it again, and look at what kills it."""
     BAD_REQUEST = "bad_request"
     """The server refused the request. A mistake in the set-up: mend it before sampling on."""
     TOKENIZATION_ERROR = "tokenization_error"
@@ -89,6 +91,7 @@ _RETRYABLE = frozenset(
         TerminationReason.SERVER_ERROR,
         TerminationReason.THROTTLED,
         TerminationReason.TIMEOUT,
+        TerminationReason.WORKER_LOST,
     }
 )
 _TRAINABLE = frozenset(

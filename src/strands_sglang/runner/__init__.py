@@ -10,6 +10,7 @@ from .episode import Episode, EpisodeContext
 from .many import run_episodes
 from .options import AgentFactory, EpisodeOptions, Reward
 from .prompts import Prompt
+from .ray_pool import RayActors
 from .run import EpisodeRun
 from .single import run_episode
 
@@ -20,6 +21,7 @@ __all__ = [
     "EpisodeOptions",
     "EpisodeRun",
     "Prompt",
+    "RayActors",
     "Reward",
     "run_episode",
     "run_episodes",

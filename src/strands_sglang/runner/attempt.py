@@ -22,6 +22,7 @@ from strands_sglang.provider.model import SGLangModel
 from strands_sglang.termination import Termination, TerminationReason
 from strands_sglang.trajectory import Trajectory
 
+from .calling import takes_positional
 from .episode import Episode, EpisodeContext, answer_of
 from .guard import ToolGuard
 from .horizon import invoke
@@ -157,7 +158,7 @@ class Attempt:
 
     async def _made(self) -> Any:
         """Call the factory."""
-        made = self.factory(self.context) if _takes_context(self.factory) else self.factory()
+        made = self.factory(self.context) if takes_positional(self.factory) else self.factory()
         return await made if inspect.isawaitable(made) else made
 
     async def _invoke(self) -> Any:
@@ -260,20 +261,6 @@ def model_of(agent: Any) -> SGLangModel:
             hint="make a new SGLangModel for every episode; client and tokenizer are shared",
         )
     return model
-
-
-def _takes_context(factory: AgentFactory) -> bool:
-    """Whether a factory takes a positional argument."""
-    try:
-        parameters = inspect.signature(factory).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    kinds = (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        inspect.Parameter.VAR_POSITIONAL,
-    )
-    return any(parameter.kind in kinds and parameter.default is inspect.Parameter.empty for parameter in parameters)
 
 
 def _is_cancelled() -> bool:

@@ -6,11 +6,12 @@ JSON is the whole episode; `Episode.of_record` reads it back. Nothing of the tok
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from strands_sglang.errors import RecordFormatError
+from strands_sglang.provider.model import SGLangModel
 from strands_sglang.termination import Termination, TerminationReason
 from strands_sglang.trajectory import Sample, Trajectory
 
@@ -29,12 +30,15 @@ class EpisodeContext:
         key: The prompt's key within the run.
         group_index: Position of the episode within the prompt's group, from 0.
         attempt: 0 for the first attempt, 1 for the first retry, and so on.
+        model: Makes a model over the server that the run was given (`strands-sglang run --base-url`), with further
+            options as keywords; None where it was given none.
     """
 
     prompt: Prompt
     key: str
     group_index: int = 0
     attempt: int = 0
+    model: Callable[..., SGLangModel] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

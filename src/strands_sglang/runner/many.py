@@ -9,8 +9,9 @@ from typing import Any
 from strands_sglang.termination import TerminationReason
 
 from .options import DEFAULT_TURNS, AgentFactory, EpisodeOptions, Reward
-from .players import LocalPlayer
+from .players import LocalPlayer, Player
 from .progress import check_progress
+from .ray_pool import RayActors, RayPlayer
 from .run import EpisodeRun
 from .run_options import ProgressKind, RunOptions
 from .tally import Tally
@@ -41,6 +42,7 @@ def run_episodes(
     progress: ProgressKind = False,
     stop_on_sigint: bool = True,
     stop_grace: float = 30.0,
+    actors: RayActors | None = None,
 ) -> EpisodeRun:
     """Run many episodes, each by itself, and give them out as they end.
 
@@ -85,6 +87,7 @@ def run_episodes(
         stop_on_sigint: The first Ctrl-C ends the run in order, the second at once. Only in the main thread, and only
             where nobody else has set a handler.
         stop_grace: Seconds that running episodes have after the first Ctrl-C.
+        actors: Run the episodes in the actors of a Ray cluster (extra `ray`). Factory and reward are sent there.
 
     Returns:
         The run; iterate over it with `async for`. Its `metrics()`, `pause()`, `resume()` and `stop()` work meanwhile.
@@ -119,4 +122,7 @@ def run_episodes(
     )
     check_progress(progress)
     tally = Tally()
-    return EpisodeRun(LocalPlayer(agent_factory, episode_options, tally), prompts, run_options, tally)
+    player: Player = LocalPlayer(agent_factory, episode_options, tally)
+    if actors is not None:
+        player = RayPlayer(agent_factory, episode_options, tally, actors, concurrency)
+    return EpisodeRun(player, prompts, run_options, tally)

@@ -96,6 +96,7 @@ def rows(tally: Tally) -> list[tuple[str, str]]:
     for name, count in (
         ("skipped", tally.skipped),
         ("retries", tally.retries),
+        ("lost", tally.lost),
         ("aborts", tally.aborts),
         ("stopped", tally.stopped),
         ("unreadable calls", tally.failed_calls),

@@ -26,6 +26,7 @@ class Tally:
         ended: Episodes that ended, by reason; without those stopped from outside.
         stopped: Episodes stopped from outside before their end.
         retries: Attempts that were followed by another.
+        lost: Episodes begun again because the process that ran them died.
         turns: Answers of the model.
         sampled_tokens: Tokens of those answers.
         tool_calls: Tool calls executed.
@@ -42,6 +43,7 @@ class Tally:
     ended: Counter[TerminationReason] = field(default_factory=Counter)
     stopped: int = 0
     retries: int = 0
+    lost: int = 0
     turns: int = 0
     sampled_tokens: int = 0
     tool_calls: int = 0
@@ -81,6 +83,7 @@ class Tally:
             "episodes_stopped": self.stopped,
             "episodes_per_second": ended / seconds if seconds else 0.0,
             "retries": self.retries,
+            "episodes_lost": self.lost,
             "turns": self.turns,
             "sampled_tokens": self.sampled_tokens,
             "sampled_tokens_per_second": self.sampled_tokens / seconds if seconds else 0.0,

@@ -42,7 +42,7 @@ def kill_and_resume(output: Path, times: int, chance: random.Random) -> Counter[
     Returns:
         How many finished episodes the file holds, by prompt and index.
     """
-    command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--child", str(output)]
+    command = [sys.executable, "-m", __spec__.name, "--child", str(output)]
     for number in range(times):
         before = lines(output)
         process = subprocess.Popen(command)
