@@ -22,7 +22,7 @@ import httpx
 
 from .sglang_cpu.install import cache_dir, python_of
 
-READY_WITHIN = 120.0
+READY_WITHIN = 300.0
 INSTALL = "python -m tests.integration.routers"
 
 

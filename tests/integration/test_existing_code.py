@@ -41,7 +41,7 @@ def test_strands_env_runs_a_rollout(interpreter: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
     done = subprocess.run(
-        [str(interpreter), str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=300, check=False
+        [str(interpreter), str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=900, check=False
     )
 
     assert done.returncode == 0, done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -12,7 +13,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from .conftest import StartServer
-from .episodes import TOLERANCE, Served, assert_record_is_what_went_over_the_wire, differences, episode
+from .episodes import CUT_SHORT, TOLERANCE, Served, assert_record_is_what_went_over_the_wire, differences, episode
 from .sglang_cpu import install
 from .sglang_cpu.checkpoints import mixture, perturbed
 from .sglang_cpu.server import ServerStartError, running_server
@@ -67,10 +68,13 @@ async def test_routed_experts_and_changed_weights_are_recorded(
     with start_server("--enable-return-routed-experts", "--weight-version", "first", model=experts) as url:
         served = Served(url=url, tokenizer=tokenizer, tool_parser="hermes")
         async with episode(served, sampling_params=GREEDY, return_routed_experts=True) as run:
-            await run.agent.invoke_async("What is 25 * 17?")
+            # What these weights say is no matter, nor whether it comes to an end.
+            with suppress(*CUT_SHORT):
+                await run.agent.invoke_async("What is 25 * 17?")
             update = {"model_path": str(changed), "weight_version": "second"}
-            httpx.post(f"{url}/update_weights_from_disk", json=update, timeout=60.0).raise_for_status()
-            await run.agent.invoke_async("What is 81 / 9?")
+            httpx.post(f"{url}/update_weights_from_disk", json=update, timeout=600.0).raise_for_status()
+            with suppress(*CUT_SHORT):
+                await run.agent.invoke_async("What is 81 / 9?")
         rollout = run.model.rollout
         off = differences(url, rollout)
 
