@@ -32,6 +32,7 @@ class Node:
         answers: Fingerprints of the forms in which the host may hold its answer.
         finish_reason: How the engine says that it ended.
         instead_of: The node whose answer was thrown away for this one, or None.
+        origin: What the prompt of its root was rendered by.
     """
 
     turn: Turn
@@ -44,6 +45,7 @@ class Node:
     answers: frozenset[bytes]
     finish_reason: str
     instead_of: Node | None
+    origin: ChatTokenizer
 
     @property
     def start(self) -> int:
@@ -106,6 +108,12 @@ class Agreement:
     parent: Node | None
     fates: tuple[tuple[Node, TurnFate], ...] = ()
     instead_of: Node | None = None
+
+
+def kept(parent: Node | None) -> tuple[tuple[Node, TurnFate], ...]:
+    """Return the turns of a branch that is gone on with, where they are not known to be kept."""
+    path = parent.path() if parent else []
+    return tuple((node, TurnFate.KEPT) for node in path if node.turn.fate is not TurnFate.KEPT)
 
 
 def agreement(

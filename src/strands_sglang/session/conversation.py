@@ -19,7 +19,7 @@ from strands_sglang.tokenization import ChatTokenizer, PromptTokens, SampledTurn
 from strands_sglang.trajectory import Fork, ForkReason, Lineage, Trajectory, Turn
 from strands_sglang.wire import GenerateReply, GenerateRequest, PromptIds
 
-from .agreement import Agreement, Node, agreement
+from .agreement import Agreement, Node, agreement, kept
 from .fork import fork_of
 from .history import HostHistory, OnDivergence, fingerprint
 
@@ -54,9 +54,7 @@ class Conversation:
         self._stand_ins = stand_ins
         self._lock = lock if lock is not None else threading.Lock()
         self._nodes: list[Node] = []
-        # The newest turn and the ids up to and including it, so that a linear episode never gathers or encodes them
-        # again. One attribute: threads that share a conversation never see the one without the other.
-        self._newest: tuple[Node | None, PromptIds] = (None, PromptIds())
+        self._newest = _Newest()
 
     @property
     def lineage(self) -> Lineage:
@@ -138,6 +136,8 @@ class Conversation:
 
     def _compare(self, history: HostHistory) -> Agreement:
         """Compare a history with the recorded turns."""
+        if (node := self._newest.continued_by(history, self.chat_tokenizer)) is not None:
+            return Agreement(parent=node, fates=kept(node))
         return agreement(tuple(self._nodes), history, self.chat_tokenizer, self._stand_ins)
 
     def _prompt(self, history: HostHistory, parent: Node | None, start: int) -> PromptTokens:
@@ -159,9 +159,9 @@ class Conversation:
         """Return the ids up to and including a turn."""
         if node is None:
             return PromptIds()
-        newest, context = self._newest
-        if node is newest:
-            return context
+        newest = self._newest
+        if node is newest.node:
+            return newest.context
         return PromptIds(node.turn.rollout().token_ids)
 
     def _request(
@@ -221,11 +221,41 @@ class Conversation:
                 answers=forms,
                 finish_reason=reply.finish_reason.type.value,
                 instead_of=pending.agreed.instead_of,
+                origin=parent.origin if parent else pending.rendering,
             )
             self.trajectory.add(turn)
             self._nodes.append(node)
-            self._newest = node, context
+            deepest = max(depth, self._newest.deepest)
+            self._newest = _Newest(node=node, context=context, given=history.digests[:depth], deepest=deepest)
         return turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Newest:
+    """What is known of the newest turn, so that a linear episode never compares, gathers or encodes it again.
+
+    One object: threads that share a conversation never see a part of it without the rest.
+
+    Attributes:
+        node: The newest turn, or None.
+        context: The ids up to and including it.
+        given: Fingerprints of the messages before its answer.
+        deepest: The largest depth of any turn.
+    """
+
+    node: Node | None = None
+    context: PromptIds = field(default_factory=PromptIds)
+    given: list[bytes] = field(default_factory=list)
+    deepest: int = -1
+
+    def continued_by(self, history: HostHistory, rendering: ChatTokenizer) -> Node | None:
+        """Return the newest turn if a history goes on from it and no other turn can be as deep or deeper."""
+        node, digests = self.node, history.digests
+        if node is None or node.depth < self.deepest or len(digests) <= node.depth:
+            return None
+        if node.origin is not rendering or node.root != history.root or digests[node.depth] not in node.answers:
+            return None
+        return node if digests[: node.depth] == self.given else None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -36,7 +36,8 @@ def fingerprint(message: Any) -> bytes:
         encoded = marshal.dumps(message, 2)
     except ValueError:  # a value that is not a plain built-in, such as an enum member
         encoded = repr(message).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(encoded, digest_size=16).digest()
+    # Processors have instructions for this one: it is the fastest of those that nobody can make collide.
+    return hashlib.sha256(encoded).digest()[:16]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
