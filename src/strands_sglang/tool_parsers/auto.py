@@ -47,6 +47,7 @@ _EVIDENCE = {
     "granite": ("<|tool_call|>",),
     "kimi_k2": ("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"),
     "phi4_mini": ("functools[",),
+    "minimax_m1": ("<tool_calls></tool_calls> XML tags", "<beginning_of_sentence>"),
     "nemotron_v2": ("<TOOLCALL>",),
     "step3": ("<｜tool_calls_begin｜>", "<steptml:invoke"),
 }

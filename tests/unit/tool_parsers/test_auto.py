@@ -34,6 +34,7 @@ TEMPLATES = {
     "GigaChat3-10B-A1.8B": "gigachat3",
     "Kimi-K2-Thinking": "kimi_k2",
     "LFM2.5-8B-A1B": "lfm2",
+    "MiniMaxAI-MiniMax-M1-80k": "minimax_m1",
     "NVIDIA-Nemotron-Nano-v2": "nemotron_v2",
     "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": "qwen_xml",
     "Salesforce-Llama-xLAM-2-8b-fc-r": "xlam",

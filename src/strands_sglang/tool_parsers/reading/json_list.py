@@ -1,4 +1,4 @@
-"""Formats whose block is a JSON list of calls.
+"""Formats whose block is a JSON list of calls, or one call per line.
 
 Owns `JSONListParser`: opener, `[`, call objects with commas between, `]`, and a closer where the format has one. The
 list is read element by element, so each call is an attempt of its own, in error or not; once the JSON itself
@@ -25,11 +25,13 @@ class JSONListParser(FormatParser):
         opener: The delimiter before the list.
         closer: The delimiter after it, or "" where the list ends the block.
         shape: What a call object looks like.
+        one_per_line: Whether the calls stand one per line instead, without a list around them.
     """
 
     opener: str
     closer: str = ""
     shape: JSONShape = JSONShape()
+    one_per_line: bool = False
 
     def __init__(self, *, think_start_token: str | None = None, think_end_token: str | None = None) -> None:
         """Create the parser; see `FormatParser`."""
@@ -50,7 +52,8 @@ class JSONListParser(FormatParser):
         if source.at(opener, place):
             attempt = repeated(source, start, opener)
             return Block((attempt,), attempt.end)
-        return read_list(source, start, place, self.element, opener=opener, closer=self.closer)
+        read = read_lines if self.one_per_line else read_list
+        return read(source, start, place, self.element, opener=opener, closer=self.closer)
 
     def element(self, read: JSONRead) -> CallOutcome:
         """Return the call that one element of the list is."""
@@ -121,7 +124,7 @@ class _ListReader:
         if not self.attempts:
             end = source.skip_space(place)
             end = min(end + len(closer), source.end) if closer and source.at(closer, end) else place
-            return self.charge(end, ToolParseStatus.MALFORMED, "the list holds no call")
+            return self.charge(end, ToolParseStatus.MALFORMED, "the block holds no call")
         if not closer:
             return Block(self.attempts, place)
         after = source.skip_space(place)
@@ -165,6 +168,33 @@ def read_list(
         if len(reader.attempts) > MAX_ATTEMPTS:
             return Block(reader.attempts, read.end)
         place = source.skip_space(after + 1) if after < source.end else after
+
+
+def read_lines(
+    source: Source, start: int, place: int, element: Callable[[JSONRead], CallOutcome], *, opener: str, closer: str
+) -> Block:
+    """Read the calls from `place` on, one per line, of the block that begins at `start`; the closer must follow."""
+    reader = _ListReader(source, start, opener, closer)
+    while len(reader.attempts) <= MAX_ATTEMPTS:
+        if source.at(closer, place):
+            return reader.end(place)
+        if place == source.end or source.at(opener, place):
+            return reader.charge(place, ToolParseStatus.UNCLOSED, f"the calls were never closed: {closer} is missing")
+        read = source.json.read(place)
+        if read.end < 0:
+            block = reader.broken(place, read.status, read.reason, guessed_name(source, place))
+            attempts = list(block.attempts)
+            # Text that is no call, and no closer behind it: the block of the call before it never closed.
+            junk = attempts[-1].status is ToolParseStatus.UNCLOSED and not source.text.startswith("{", place)
+            charge_last(attempts, attempts[-1].reason, behind=junk)
+            return Block(attempts, block.end)
+        after = source.skip_space(read.end)
+        if after < source.end and "\n" not in source.text[read.end : after] and not source.at(closer, after):
+            reason = f"{source.excerpt(after)} stands behind the call, where its line must end"
+            return reader.broken(place, ToolParseStatus.MALFORMED, reason, guessed_name(source, place))
+        reader.attempts.append(attempt_of(place, read.end, element(read)))
+        place = after
+    return Block(reader.attempts, place)
 
 
 def broken_list(
