@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strands_sglang import Trajectory
@@ -14,7 +14,7 @@ from strands_sglang.records import read_parquet, write_parquet
 
 from .test_record_files import episode
 from .test_saved_trajectory import whole
-from .trees import trajectories
+from .trees import examples, trajectories
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -26,7 +26,7 @@ def table(path: Path, episodes: list[Trajectory]) -> Any:
     return parquet.read_table(path)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@examples(20)
 @given(st.lists(trajectories(most=4), max_size=3))
 def test_saving_and_loading_gives_equal_episodes(tmp_path: Path, episodes: list[Trajectory]) -> None:
     write_parquet(episodes, tmp_path / "e.parquet")

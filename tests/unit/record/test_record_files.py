@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strands_sglang import Rollout, Trajectory
@@ -23,9 +23,7 @@ from strands_sglang.records import RecordWriter, read_records
 from strands_sglang.rollout import Segment, SegmentKind
 from strands_sglang.trajectory import Lineage, Turn
 
-from .trees import trajectories
-
-FILES = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+from .trees import examples, trajectories
 
 
 def episode(number: int, *, length: int = 3) -> Trajectory:
@@ -51,7 +49,7 @@ def written(path: Path, count: int = 3) -> bytes:
     return path.read_bytes()
 
 
-@FILES
+@examples(20)
 @given(st.lists(trajectories(most=3), max_size=3))
 def test_what_is_written_is_read_in_order(tmp_path: Path, episodes: list[Trajectory]) -> None:
     path = tmp_path / "episodes.jsonl"

@@ -11,6 +11,8 @@ from strands_sglang import Rollout
 from strands_sglang.errors import RecordError, RecordFormatError
 from strands_sglang.rollout import Segment, SegmentKind
 
+from .trees import examples
+
 IDS = st.lists(st.integers(0, 2**31 - 1), max_size=6)
 LOGPROB = st.none() | st.floats(max_value=0, allow_nan=False, allow_infinity=False)
 
@@ -28,6 +30,7 @@ def segments(draw: st.DrawFn) -> list[Segment]:
     return drawn
 
 
+@examples(60)
 @given(segments())
 def test_all_columns_have_the_length_of_the_rollout(drawn: list[Segment]) -> None:
     rollout = Rollout(drawn)
@@ -37,6 +40,7 @@ def test_all_columns_have_the_length_of_the_rollout(drawn: list[Segment]) -> Non
     assert sum(length for _, length in rollout.segment_info) == len(rollout)
 
 
+@examples(60)
 @given(segments())
 def test_saving_and_loading_gives_an_equal_rollout(drawn: list[Segment]) -> None:
     rollout = Rollout(drawn, image_data=["data:image/png;base64,AA=="])

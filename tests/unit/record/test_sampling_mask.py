@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strands_sglang import SGLangClient, Trajectory
@@ -15,6 +15,8 @@ from strands_sglang.errors import RecordError, SGLangDecodingError
 from strands_sglang.rollout import SamplingSupport, Segment, SegmentKind
 from strands_sglang.wire import GenerateRequest
 from tests.unit.provider.test_episode import Build
+
+from .trees import examples
 
 ROWS = st.lists(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=4), max_size=4)
 REQUEST = GenerateRequest(input_ids=[1], sampling_params={"top_k": 5}, return_sampling_mask=True)
@@ -31,7 +33,7 @@ def masked(*ids: int, **changes: Any) -> Turn:
     return Turn(ids=ids, finish=finish, meta={**meta, **changes})
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(ROWS, st.data())
 def test_it_comes_back_from_a_record_as_it_was(rows: list[list[int]], data: st.DataObject) -> None:
     logprobs = data.draw(st.lists(st.none() | st.floats(-9, 0), min_size=len(rows), max_size=len(rows)))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from pydantic import BaseModel
 
 from strands_sglang import Rollout, Trajectory
@@ -16,7 +16,7 @@ from strands_sglang.rollout.saved import Format
 from strands_sglang.termination import Termination, TerminationReason
 from strands_sglang.trajectory import Lineage, Turn, TurnFate
 
-from .trees import trajectories
+from .trees import examples, trajectories
 
 SAVED = Path(__file__).parent / "saved"
 
@@ -62,7 +62,7 @@ def whole() -> Trajectory:
     return trajectory
 
 
-@settings(max_examples=50)
+@examples(40)
 @given(trajectories())
 def test_saving_and_loading_gives_an_equal_episode(trajectory: Trajectory) -> None:
     loaded = Trajectory.from_json(trajectory.to_json())

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from strands_sglang.rollout import Segment, SegmentKind
 from strands_sglang.trajectory import Lineage, Trajectory, Turn, TurnFate
 
+from .trees import examples
+
 
 @st.composite
 def trajectories(draw: st.DrawFn) -> Trajectory:
@@ -46,6 +48,7 @@ def turn_after(trajectory: Trajectory, parent: Turn | None, *, prompt: list[int]
     return turn
 
 
+@examples(60)
 @given(trajectories(), st.booleans(), st.booleans())
 def test_each_sampled_token_is_trainable_in_exactly_one_sample(
     trajectory: Trajectory, side_calls: bool, discarded: bool
@@ -72,6 +75,7 @@ def test_each_sampled_token_is_trainable_in_exactly_one_sample(
     assert sampled - set(trained) <= replaced
 
 
+@examples(60)
 @given(trajectories())
 def test_samples_share_the_rollout_id_and_their_weights_add_up_to_one(trajectory: Trajectory) -> None:
     samples = trajectory.samples(include_side_calls=True, include_discarded=True)
@@ -80,6 +84,7 @@ def test_samples_share_the_rollout_id_and_their_weights_add_up_to_one(trajectory
     assert not samples or abs(sum(sample.weight for sample in samples) - 1) < 1e-9
 
 
+@examples(60)
 @given(trajectories())
 def test_a_branch_extends_the_branch_of_its_parent(trajectory: Trajectory) -> None:
     for turn in trajectory.turns:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from strands_sglang.rollout import Segment, SegmentKind
 from strands_sglang.termination import Termination, TerminationReason
 from strands_sglang.trajectory import Lineage, Trajectory, Turn, TurnFate
+
+CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+
+
+def examples(count: int) -> settings:
+    """Settings for this many examples, however slow the machine is."""
+    return settings(max_examples=count, deadline=None, suppress_health_check=CHECKS)
+
 
 IDS = st.lists(st.integers(0, 2**31 - 1), max_size=5)
 LOGPROBS = st.none() | st.floats(max_value=0, allow_nan=False, allow_infinity=False)
@@ -20,7 +29,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=4,
 )
-OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=3)
+OBJECTS: st.SearchStrategy[dict[str, Any]] = st.just({}) | st.dictionaries(TEXTS, VALUES, max_size=2)
 
 
 @st.composite
@@ -59,7 +68,7 @@ def turns(draw: st.DrawFn, before: list[Turn]) -> Turn:
 
 
 @st.composite
-def trajectories(draw: st.DrawFn, *, most: int = 8) -> Trajectory:
+def trajectories(draw: st.DrawFn, *, most: int = 6) -> Trajectory:
     """A random forest of turns, with everything that belongs to an episode."""
     trajectory = Trajectory(
         id=draw(TEXTS),
