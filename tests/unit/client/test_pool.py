@@ -189,6 +189,8 @@ async def test_no_more_connections_are_opened_than_allowed() -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
+        while most < 2:  # the first waits for the second, and both for a third that should not come
+            await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)
         running -= 1
         return endless(body)

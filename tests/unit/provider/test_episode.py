@@ -184,10 +184,16 @@ async def test_a_failed_turn_leaves_the_record_as_it_was(
     assert len(on.model.trajectory.branches) == 1
 
 
+async def begun(on: Stage) -> None:
+    """Wait until the first request has reached the engine."""
+    while not on.prompts:
+        await asyncio.sleep(0.01)
+
+
 async def test_a_cancelled_task_leaves_the_record_as_it_was(stage: Build) -> None:
-    on = stage(Turn(text="late" + END, delay=30))
+    on = stage(Turn(text="late" + END, delay=3600))
     task = asyncio.create_task(on.agent().invoke_async("Go"))
-    await asyncio.sleep(0.2)
+    await begun(on)
 
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -196,13 +202,13 @@ async def test_a_cancelled_task_leaves_the_record_as_it_was(stage: Build) -> Non
 
 
 async def test_the_hosts_cancel_signal_ends_a_generation(stage: Build) -> None:
-    on = stage(Turn(text="late" + END, delay=30))
+    on = stage(Turn(text="late" + END, delay=3600))
     agent = on.agent()
     task = asyncio.create_task(agent.invoke_async("Go"))
-    await asyncio.sleep(0.2)
+    await begun(on)
 
     agent.cancel()
-    result = await asyncio.wait_for(task, 5)
+    result = await task
 
     assert result.stop_reason == "cancelled"
     assert len(on.model.rollout) == 0

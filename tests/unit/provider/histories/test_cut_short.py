@@ -92,7 +92,7 @@ async def test_an_answer_that_is_cancelled_as_it_arrives_does_not_count(mode: Mo
     assert on.shown == ["One.", "Three."]
 
 
-LONG = Turn(text="Once upon a time there was a king. " * 20 + END, token_delay=0.002)
+LONG = Turn(text="Once upon a time there was a king. " * 20 + END, token_delay=0.02)
 
 
 async def test_an_answer_that_is_cancelled_while_it_streams_is_not_recorded() -> None:
