@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, cast, get_type_hints
+from typing import Any, Literal, TypedDict, cast
 
 from strands_sglang.errors import SGLangConfigError, nearest
 
@@ -74,7 +74,7 @@ def validated(options: Mapping[str, Any]) -> SGLangConfig:
     Raises:
         SGLangConfigError: If an option does not exist, or its value cannot be meant.
     """
-    known = get_type_hints(SGLangConfig).keys()
+    known = SGLangConfig.__annotations__.keys()
     for name, value in options.items():
         if name not in known:
             raise SGLangConfigError(

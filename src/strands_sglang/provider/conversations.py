@@ -18,12 +18,19 @@ from strands_sglang.session import Conversation, HostHistory, fingerprint
 from strands_sglang.tokenization import ChatTokenizer
 from strands_sglang.trajectory import Lineage, Trajectory, Turn
 
+from .history import Converted
+
 # What Strands writes in the place of an answer when the invocation is cancelled while the answer arrives.
 _STAND_INS = frozenset([fingerprint({"role": "assistant", "content": [{"text": "Cancelled by user"}]})])
 
 
 class Conversations:
-    """All conversations of one episode."""
+    """All conversations of one episode.
+
+    Attributes:
+        trajectory: Where their turns go.
+        converted: The chat form of the messages that agents' loops were given.
+    """
 
     def __init__(self) -> None:
         """Begin an episode without conversations."""
@@ -33,6 +40,7 @@ class Conversations:
         self._aside: list[Conversation] = []
         self._sessions: dict[int, str | None] = {}
         self._taken: dict[int, Turn | None] = {}
+        self.converted: Converted = {}
         # Synchronous tools run in threads of their own: agents in them may share the provider at the same time.
         self._lock = threading.Lock()
         self._commit_lock = threading.Lock()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
@@ -32,7 +32,8 @@ from .config import SGLangConfig as Config
 from .config import validated
 from .constraint import Constraint, forced_call, json_answer
 from .conversations import Conversations, tracking_ids
-from .messages import images_of, system_text, to_chat, to_tools
+from .history import host_history
+from .messages import system_text
 from .turn import TurnCall
 
 if TYPE_CHECKING:
@@ -172,11 +173,12 @@ class SGLangModel(Model):
             ModelThrottledException: If the server is busy and the client's retries are used up.
             SGLangError: For everything else that goes wrong; see `strands_sglang.errors`.
         """
-        history = _history(
+        history = host_history(
             messages,
             tool_specs,
             system_text(system_prompt, system_prompt_content),
             tracking_ids(messages, cancel_signal, invocation_state),
+            self._conversations.converted if cancel_signal is not None else None,
         )
         chat_tokenizer = self._chat_tokenizer()
         if cancel_signal is None:
@@ -208,7 +210,7 @@ class SGLangModel(Model):
         tool result without its call, are estimated where the template does not render them.
         """
         if self.config.get("context_window_limit") is not None:
-            history = _history(messages, tool_specs, system_text(system_prompt, system_prompt_content))
+            history = host_history(messages, tool_specs, system_text(system_prompt, system_prompt_content))
             try:
                 return len(self._chat_tokenizer().first(history.chat(0, len(messages)), history.tools).ids)
             except TokenizationError as error:
@@ -232,7 +234,7 @@ class SGLangModel(Model):
         Raises:
             SGLangGenerationError: If the answer was cut, or is not an instance in spite of the grammar.
         """
-        history = _history(prompt, None, system_prompt)
+        history = host_history(prompt, None, system_prompt)
         conversation = self._conversations.aside(history, self._chat_tokenizer())
         call = self._call(conversation, history, constraint=json_answer(output_model.model_json_schema()))
         async for event in call.events():
@@ -319,23 +321,4 @@ def _check_once(chat_tokenizer: ChatTokenizer) -> None:
 
     quick_check(chat_tokenizer).raise_on_fault(
         hint="`strands-sglang check MODEL` shows all shapes; SGLangModel(check_template=False) uses it all the same"
-    )
-
-
-def _history(
-    messages: Sequence[Mapping[str, Any]],
-    tool_specs: Sequence[Mapping[str, Any]] | None,
-    system_prompt: str | None,
-    identities: list[str | None] | None = None,
-) -> HostHistory:
-    """Describe what Strands holds to the session."""
-    # Side calls pass the agent's own messages, with keys that have no bearing on a prompt.
-    plain = [{"role": message["role"], "content": message["content"]} for message in messages]
-    return HostHistory(
-        messages=plain,
-        system=system_prompt,
-        tools=to_tools(tool_specs),
-        identities=identities,
-        chat=lambda start, stop: list(to_chat(plain, start, stop, system_prompt=system_prompt)),
-        images=lambda start, stop: images_of(plain, start, stop),
     )
