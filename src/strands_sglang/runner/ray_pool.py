@@ -8,6 +8,7 @@ An actor that dies is started again by Ray, wherever there is room, and only the
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import uuid
 from collections.abc import Mapping
@@ -110,6 +111,9 @@ class RayPlayer:
         self._settings, self._concurrency = actors, concurrency
         self._actors: list[Any] = []
         self._running: list[int] = []
+        self._up: set[int] = set()
+        self._changed = asyncio.Event()
+        self._reviving: dict[int, asyncio.Task[None]] = {}
         self._started_ray = False
 
     async def start(self) -> None:
@@ -134,8 +138,9 @@ class RayPlayer:
         )
         self._actors = [remote.remote(self._factory, self._options) for _ in range(settings.count)]
         self._running = [0] * settings.count
+        self._up = set(range(settings.count))
         try:
-            await asyncio.gather(*(actor.ready.remote() for actor in self._actors))
+            await asyncio.gather(*(_awaited(actor.ready.remote()) for actor in self._actors))
         except ray.exceptions.RayError as error:
             await self.close()
             raise SGLangConfigError(
@@ -146,20 +151,52 @@ class RayPlayer:
     async def play(self, context: EpisodeContext, stop: Stop) -> Episode:
         """Play one episode in the actor that has the least to do, again where that one dies."""
         for _ in range(self._settings.max_losses):
-            place = min(range(len(self._actors)), key=self._running.__getitem__)
+            place = await self._free_place(stop)
+            if place is None:
+                break
             self._running[place] += 1
             try:
                 saved = await self._played(self._actors[place], context, stop)
             except self._ray.exceptions.RayActorError:
                 self._tally.lost += 1
-                if stop.asked is not None:
-                    return _nothing_left(context, stop.asked, partial=True)
-                continue
+                self._mourn(place)
+            else:
+                return self._counted(saved, context)
             finally:
                 self._running[place] -= 1
-            return self._counted(saved, context)
+        if stop.asked is not None:
+            return _nothing_left(context, stop.asked, partial=True)
         why = f"{self._settings.max_losses} actors died while they ran it"
         return _nothing_left(context, Termination(reason=TerminationReason.WORKER_LOST, detail=why))
+
+    async def _free_place(self, stop: Stop) -> int | None:
+        """Return the actor that has the least to do, once there is one; None when the episode is stopped before."""
+        while stop.asked is None:
+            if self._up:
+                return min(self._up, key=self._running.__getitem__)
+            self._changed.clear()
+            waiting = asyncio.ensure_future(self._changed.wait())
+            await stop.wait(waiting, None)
+            waiting.cancel()
+        return None
+
+    def _mourn(self, place: int) -> None:
+        """Give nothing more to an actor that died, until Ray has started it again."""
+        self._up.discard(place)
+        if place not in self._reviving:
+            task = self._reviving[place] = asyncio.create_task(self._revive(place))
+            task.add_done_callback(lambda _: self._reviving.pop(place, None))
+
+    async def _revive(self, place: int) -> None:
+        for number in itertools.count():
+            await asyncio.sleep(min(0.25 * 2.0**number, 5.0))
+            try:
+                await _awaited(self._actors[place].ready.remote())
+            except self._ray.exceptions.RayError:
+                continue
+            self._up.add(place)
+            self._changed.set()
+            return
 
     async def _played(self, actor: Any, context: EpisodeContext, stop: Stop) -> bytes | Episode:
         token = uuid.uuid4().hex
@@ -171,7 +208,8 @@ class RayPlayer:
                 await asyncio.wait({answer}, timeout=2 * GRACE)
                 if not answer.done():
                     return _nothing_left(context, asked, partial=True)
-            return answer.result()
+            saved: bytes = answer.result()
+            return saved
         except asyncio.CancelledError:
             actor.stop.remote(token, TerminationReason.CANCELLED.value, "the run was cancelled")
             raise
@@ -201,6 +239,8 @@ class RayPlayer:
 
     async def close(self) -> None:
         """End the actors, and the local cluster where this run started it."""
+        for task in list(self._reviving.values()):
+            task.cancel()
         actors, self._actors = self._actors, []
         for actor in actors:
             self._ray.kill(actor)
@@ -222,9 +262,9 @@ def _nothing_left(context: EpisodeContext, termination: Termination, *, partial:
     )
 
 
-async def _awaited(reference: Any) -> bytes:
-    answer: bytes = await reference
-    return answer
+async def _awaited(reference: Any) -> Any:
+    """Await what is awaitable, but no coroutine."""
+    return await reference
 
 
 def _import_ray() -> Any:

@@ -1,6 +1,6 @@
 """Runs episodes over two actors of a local Ray against a server, one actor killed in the middle; prints one JSON line.
 
-    python tests/integration/ray_agents/rollout.py URL FOLDER
+python tests/integration/ray_agents/rollout.py URL FOLDER
 """
 
 from __future__ import annotations
@@ -62,11 +62,14 @@ async def main(url: str, folder: Path) -> None:
     begun = (folder / "begun").read_text().split("\n")[:-1]
     shown = {
         "finished": [[episode.key, episode.group_index] for episode in episodes if episode.finished],
-        "saved_as_given": [a.trajectory.to_dict() == b.trajectory.to_dict() for a, b in zip(episodes, saved, strict=True)],
+        "saved_as_given": [
+            a.trajectory.to_dict() == b.trajectory.to_dict() for a, b in zip(episodes, saved, strict=True)
+        ],
         "unfinished": [str(episode.termination) for episode in episodes if not episode.finished],
         "processes": sorted({line.split()[1] for line in begun}),
-        "begun_again": {place: count for place, count in Counter(line.split()[0] for line in begun).items() if count > 1},
-        "exact": [sum(s.loss_mask) for episode in episodes for s in episode.samples()],
+        "begun_again": {
+            place: count for place, count in Counter(line.split()[0] for line in begun).items() if count > 1
+        },
         "rewarded": sum(episode.reward is not None for episode in episodes),
         "metrics": run.metrics(),
     }
