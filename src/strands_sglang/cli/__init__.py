@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from strands_sglang.errors import SGLangError
 from strands_sglang.version import __version__
 
-COMMANDS = ("demo", "check", "serve", "verify", "run")
+COMMANDS = ("demo", "check", "serve", "verify", "run", "export")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strands_sglang.cli import main
+from strands_sglang.exporters import get_exporter
+from strands_sglang.records import RecordWriter
+from tests.unit.exporters.trees import branching, linear
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """A file of two episodes; the second has two samples."""
+    path = tmp_path / "records.jsonl"
+    with RecordWriter(path) as writer:
+        writer.write(linear(([1, 2], [1000, 1001]), ([3], [1002]), id="1"))
+        writer.write(branching(id="2"))
+    return path
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_rows_are_those_of_the_exporter(records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["export", str(records), "--to", "slime", "-o", str(tmp_path / "rows.jsonl")])
+
+    episodes = [linear(([1, 2], [1000, 1001]), ([3], [1002]), id="1"), branching(id="2")]
+    shown = capsys.readouterr()
+    assert code == 0
+    assert lines(tmp_path / "rows.jsonl") == list(get_exporter("slime").export(episodes).rows)
+    assert "3 rows for slime" in shown.err
+    assert "not in the rows: response: 3 rows" in shown.err
+    assert shown.out == ""
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_options_reach_the_exporter(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["-O", "several=last", "-O", 'extra-credit=["score"]']
+
+    assert main(["export", str(records), "--to", "verl", "-o", "-", *arguments]) == 0
+
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["response_ids"][-1] for row in shown] == [1002, 1005]
+    assert shown[0]["extra_fields"]["score"] == [None, None]
+
+
+def test_numbers_that_json_has_no_form_for_are_text(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(records), "--to", "art", "-o", "-"]) == 0
+
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert first["tokenized_histories"][0]["logprobs"][0] == "NaN"
+
+
+def test_a_tokenizer_gives_the_text(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from strands_sglang.engine import TINY_MODEL
+
+    episode = linear(([1, 2], [10, 11]), id="1")
+    with RecordWriter(records.with_name("small.jsonl")) as writer:
+        writer.write(episode)
+
+    path = str(records.with_name("small.jsonl"))
+    assert main(["export", path, "--to", "slime", "-o", "-", "--tokenizer", str(TINY_MODEL)]) == 0
+
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["response"]
+    assert "response:" not in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--to", "slimy", "-o", "-"], "unknown exporter 'slimy', did you mean 'slime'"),
+        (["--to", "verl", "-o", "-"], "has 2 samples, but verl takes one per episode"),
+        (["--to", "verl", "-o", "-", "-O", "several"], "--option 'several' is not NAME=VALUE"),
+        (["--to", "verl", "-o", "-", "-O", "many=last"], "has no option 'many'"),
+        (["--to", "tinker", "-o", "-", "--tokenizer", "x"], "has no option 'decode'"),
+        (["--to", "parquet", "-o", "-"], "a table cannot be printed"),
+        (["--to", "jsonl", "-o", "no/such/folder/rows.jsonl"], "--output no/such/folder/rows.jsonl"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    records: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(records), *arguments]) == 2
+
+    assert words in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "missing.jsonl", "--to", "jsonl", "-o", "-"]) == 2
+
+    assert "missing.jsonl: No such file" in capsys.readouterr().err
+
+
+def test_a_damaged_line_is_refused_or_left_out(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with records.open("a") as file:
+        file.write("{damaged\n")
+
+    assert main(["export", str(records), "--to", "jsonl", "-o", "-"]) == 2
+    assert "line 3" in capsys.readouterr().err
+    assert main(["export", str(records), "--to", "jsonl", "-o", "-", "--skip-damaged"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_a_table(records: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    assert main(["export", str(records), "--to", "parquet", "-o", str(tmp_path / "rows.parquet")]) == 0
+
+    rows = parquet.read_table(tmp_path / "rows.parquet").to_pylist()
+    assert [row["rollout_id"] for row in rows] == ["1", "2", "2"]
