@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from strands_sglang.tokenization.battery.conversations import battery
 from strands_sglang.tokenization.battery.verdict import Cause, Verdict
-from strands_sglang.tokenization.check import ShapeResult
+from strands_sglang.tokenization.report import ShapeResult
 from tests.real_tokenizers import MODELS
 from tests.templates.survey import Survey, Thinking
 

@@ -181,6 +181,8 @@ class SGLangModel(Model):
             self._conversations.converted if cancel_signal is not None else None,
         )
         chat_tokenizer = self._chat_tokenizer()
+        if history.tools and self.config.get("check_template") is not False:
+            _warn_once_of_ignored_tools(chat_tokenizer)
         if cancel_signal is None:
             conversation = self._conversations.aside(history, chat_tokenizer)
         else:
@@ -316,9 +318,21 @@ def _check_parts(client: Any, tool_parser: Any) -> None:
 
 @lru_cache(maxsize=32)
 def _check_once(chat_tokenizer: ChatTokenizer) -> None:
-    """Refuse a template that would drift; what passed once is not checked again."""
+    """Refuse a template that would drift, and say what a good one refuses; what passed once is not checked again."""
     from strands_sglang.tokenization import quick_check
 
-    quick_check(chat_tokenizer).raise_on_fault(
+    report = quick_check(chat_tokenizer)
+    report.raise_on_fault(
         hint="`strands-sglang check MODEL` shows all shapes; SGLangModel(check_template=False) uses it all the same"
     )
+    if report.refusal_warning:
+        logger.warning("model=<%s> | %s", report.model, report.refusal_warning)
+
+
+@lru_cache(maxsize=32)
+def _warn_once_of_ignored_tools(chat_tokenizer: ChatTokenizer) -> None:
+    """Say that a model will not see the tools it is given."""
+    from strands_sglang.tokenization import quick_check
+
+    if warning := quick_check(chat_tokenizer).tools_warning:
+        logger.warning("model=<%s> | %s", chat_tokenizer.name, warning)

@@ -15,7 +15,8 @@ from .protocol import TokenizerLike
 from .turn import GuardedLiteral, PromptTokens, SampledTurn
 
 if TYPE_CHECKING:
-    from .check import TemplateReport, check_template, quick_check
+    from .check import check_template, quick_check
+    from .report import TemplateReport
 
 __all__ = [
     "ChatTokenizer",

@@ -1,6 +1,6 @@
 """A chat template is checked before it is trusted.
 
-Owns the report: for every shape of the battery whether prompts made piece by piece equal whole renderings, differ in an
+Owns the check: for every shape of the battery whether prompts made piece by piece equal whole renderings, differ in an
 expected way, are refused for a reason the template's own renderings confirm, or are a fault. `check_template` runs
 the whole battery; `quick_check` a few shapes, once per tokenizer and template.
 Never changes what it checks; never calls a difference expected, or a refusal true, without a rendering that shows it.
@@ -11,120 +11,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
-from strands_sglang.errors import TemplateNotExactError, TokenizationError
+from strands_sglang.errors import ChatTemplateError, TokenizationError
 
-from .battery.conversations import QUICK, battery
+from .battery.conversations import CALL_SHAPE, QUICK, battery
 from .battery.covered import Covered
 from .battery.evidence import why_refused
 from .battery.judge import Judge
 from .battery.rehearsal import Incremental, Reference, Rehearsal, Step, TemplateRefusedError
 from .battery.shape import Message, Shape, texts, with_literals
-from .battery.verdict import Cause, Difference, Judgement, Verdict
+from .battery.verdict import Judgement, Verdict
 from .chat_tokenizer import ChatTokenizer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShapeResult:
-    """What came of one shape.
-
-    Attributes:
-        shape: Name of the shape.
-        verdict: The worst of its prompts.
-        causes: Why prompts differ where the difference is expected.
-        detail: The fault or the refusal in words; for a refusal also what confirms it. Empty otherwise.
-        difference: Where the first prompt that is not exact parts from the whole rendering, or None.
-        prompts: How many prompts were compared.
-    """
-
-    shape: str
-    verdict: Verdict
-    causes: tuple[Cause, ...] = ()
-    detail: str = ""
-    difference: Difference | None = None
-    prompts: int = 0
-
-    def __str__(self) -> str:
-        """Return it in words."""
-        words = [f"{self.shape}: {self.verdict}"]
-        if self.causes:
-            words.append(f"({'; '.join(self.causes)})")
-        if self.detail:
-            words.append(f"- {self.detail}")
-        if self.difference is not None and self.verdict is Verdict.FAULT:
-            words.append(f"\n    {self.difference}")
-        return " ".join(words)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateReport:
-    """What came of every shape.
-
-    Attributes:
-        model: Name or path of the tokenizer.
-        results: One result per shape.
-    """
-
-    model: str
-    results: tuple[ShapeResult, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether there is no fault."""
-        return not self.faults
-
-    @property
-    def faults(self) -> tuple[ShapeResult, ...]:
-        """The results that are faults."""
-        return tuple(result for result in self.results if result.verdict is Verdict.FAULT)
-
-    @property
-    def counts(self) -> dict[Verdict, int]:
-        """How many shapes came to each verdict."""
-        counted = Counter(result.verdict for result in self.results)
-        return {verdict: counted[verdict] for verdict in Verdict}
-
-    def raise_on_fault(self, hint: str | None = None) -> None:
-        """Raise where a shape is at fault.
-
-        Args:
-            hint: What the caller's user can do about it.
-
-        Raises:
-            TemplateNotExactError: The first fault, in words.
-        """
-        if self.faults:
-            raise TemplateNotExactError(
-                f"prompts made with the chat template of {self.model} are not exact for {len(self.faults)} of "
-                f"{len(self.results)} conversation shapes, first {self.faults[0]}",
-                model=self.model,
-                hint=hint,
-            )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain data."""
-        return {
-            "model": self.model,
-            "ok": self.ok,
-            "counts": {str(verdict): count for verdict, count in self.counts.items()},
-            "results": [asdict(result) for result in self.results],
-        }
-
-    def __str__(self) -> str:
-        """Return the report in words: the counts, and what came of shapes that are not exact."""
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items() if count)
-        alike: dict[tuple[Verdict, str], list[ShapeResult]] = {}
-        for result in self.results:
-            if result.verdict is not Verdict.EXACT:
-                alike.setdefault((result.verdict, result.detail or "; ".join(result.causes)), []).append(result)
-        lines = [f"{self.model}: {counts} of {len(self.results)} conversation shapes"]
-        for (verdict, reason), results in sorted(alike.items(), key=lambda item: list(Verdict).index(item[0][0])):
-            lines += ["", f"{verdict}: {reason}", f"  {', '.join(result.shape for result in results)}"]
-            if verdict is Verdict.FAULT and results[0].difference is not None:
-                lines.append(f"  first at {results[0].difference}")
-        return "\n".join(lines)
+from .report import ShapeResult, TemplateReport, ToolPart
 
 
 def check_template(
@@ -152,23 +51,43 @@ def check_template(
         enable_thinking=enable_thinking,
         chat_template_kwargs=chat_template_kwargs,
     )
-    return TemplateReport(model=chat.name, results=tuple(check_shapes(chat, WholeRendering(chat))))
+    return _report(chat, battery())
+
+
+def _report(chat: ChatTokenizer, shapes: Iterable[Shape]) -> TemplateReport:
+    reference = WholeRendering(chat)
+    results = tuple(check_shapes(chat, reference, shapes))
+    return TemplateReport(model=chat.name, results=results, ignores=ignored_tool_parts(reference))
+
+
+def ignored_tool_parts(reference: Reference) -> tuple[ToolPart, ...]:
+    """Return what of tools a template does not write, or refuses."""
+    shape = next(shape for shape in battery() if shape.name == CALL_SHAPE)
+    asked, called, reported = shape.messages
+    other = {**called, "tool_calls": [{**called["tool_calls"][0], "function": {"name": "add", "arguments": {"a": 1}}}]}
+
+    def render(*messages: Message) -> str | None:
+        try:
+            return reference.render(messages, shape.tools, generation_prompt=False)
+        except ChatTemplateError:
+            return None
+
+    whole = render(asked, called, reported) or ""
+    written = {
+        ToolPart.DEFINITIONS: all(tool["function"]["name"] in (render(asked) or "") for tool in shape.tools),
+        ToolPart.CALLS: whole != (render(asked, other, reported) or ""),
+        ToolPart.RESULTS: reported["content"] in whole,
+    }
+    return tuple(part for part in ToolPart if not written[part])
 
 
 def quick_check(chat: ChatTokenizer) -> TemplateReport:
     """Return the report over a few shapes, made once per tokenizer, template and template arguments."""
-    key = (
-        chat.name,
-        chat._template.sources,
-        repr(chat._template._variables),
-        frozenset(chat._vocabulary.tokens.items()),
-    )
+    key = _fingerprint(chat)
     report = _QUICK_REPORTS.get(key)
     if report is None:
         # Two threads may both make it; the report is the same.
-        shapes = [shape for shape in battery() if shape.name in QUICK]
-        report = TemplateReport(model=chat.name, results=tuple(check_shapes(chat, WholeRendering(chat), shapes)))
-        _QUICK_REPORTS[key] = report
+        report = _QUICK_REPORTS[key] = _report(chat, [shape for shape in battery() if shape.name in QUICK])
     return report
 
 

@@ -96,9 +96,15 @@ class TurnEnding:
             text = derived.text[derived.start :]
         lead = self._lead(text)
         if lead is None or lead.strip():
+            reason = (
+                "it puts no control token between a turn and what follows"
+                if lead is None
+                else "the turn does not end in a token that the template ends turns by, so that it has to be closed, "
+                "and what the template writes then begins with ordinary text"
+            )
             raise TemplateNotExactError(
-                f"the chat template of {self._vocabulary.name} cannot be continued exactly after a turn that did not "
-                f"end: what it writes then begins with ordinary text ({text[:40]!r}), not with a control token",
+                f"the chat template of {self._vocabulary.name} cannot be continued exactly: {reason} ({text[:40]!r}), "
+                "which could merge with it",
                 model=self._vocabulary.name,
             )
         text = text[len(lead) :]

@@ -11,6 +11,8 @@ from strands_sglang.errors import ChatTemplateMissingError, SGLangConfigError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json")
+
 
 @lru_cache(maxsize=32)
 def get_tokenizer(tokenizer_path: str, *, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
@@ -33,8 +35,10 @@ def get_tokenizer(tokenizer_path: str, *, trust_remote_code: bool = False) -> Pr
             str(local) if local.is_dir() else tokenizer_path, trust_remote_code=trust_remote_code
         )
     except (OSError, ValueError) as error:
+        files = any((local / name).is_file() for name in _FILES) or not local.is_dir()
+        reason = " ".join(str(error).split()) if files else f"it holds none of {', '.join(_FILES)}"
         raise SGLangConfigError(
-            f"no tokenizer can be loaded from {tokenizer_path!r}: {str(error).splitlines()[0]}",
+            f"no tokenizer can be loaded from {tokenizer_path!r}: {reason}",
             hint="give a directory with tokenizer.json and tokenizer_config.json, or a name on a hub within reach",
         ) from error
     if not tokenizer.chat_template:

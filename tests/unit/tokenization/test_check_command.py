@@ -9,6 +9,7 @@ import pytest
 
 from strands_sglang.cli import check
 from strands_sglang.errors import ChatTemplateError, ChatTemplateMissingError, SGLangConfigError
+from strands_sglang.tokenization.battery.conversations import battery
 from tests.real_tokenizers import tokenizer_dir
 
 
@@ -52,9 +53,39 @@ def test_a_template_of_ones_own_can_be_checked(tmp_path: Path) -> None:
         _run(str(tokenizer_dir("qwen2.5")), "--chat-template", str(tmp_path / "broken.jinja"))
 
 
-def test_an_unreadable_template_is_one_error(tmp_path: Path) -> None:
-    with pytest.raises(SGLangConfigError, match="--chat-template"):
-        _run(str(tokenizer_dir("qwen2.5")), "--chat-template", str(tmp_path / "missing.jinja"))
+def test_an_unreadable_template_is_one_error_that_names_it_once(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.jinja")
+
+    with pytest.raises(SGLangConfigError, match=r"--chat-template .*: No such file or directory") as raised:
+        _run(str(tokenizer_dir("qwen2.5")), "--chat-template", missing)
+
+    assert str(raised.value).count(missing) == 1
+
+
+def test_a_directory_without_a_tokenizer_is_told_in_a_whole_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SGLangConfigError, match=r"holds none of tokenizer\.json, .*tokenizer_config\.json\n"):
+        _run(str(tmp_path))
+
+
+def test_a_template_for_first_prompts_only_has_its_own_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "plain.jinja").write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
+
+    assert _run(str(tokenizer_dir("qwen2.5")), "--chat-template", str(tmp_path / "plain.jinja")) == 3
+
+    printed = capsys.readouterr().out
+    assert "warning: only first prompts can be made, what follows a turn is refused: " in printed
+    assert "warning: the chat template does not write tool definitions or tool calls" in printed
+
+
+def test_help_tells_the_number_of_shapes_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        _run("--help")
+
+    printed = capsys.readouterr().out
+    assert f"Each of {len(battery())} conversation shapes" in printed
+    assert "exit codes:" in printed
 
 
 @pytest.mark.parametrize(("text", "words"), [("{", "is not JSON"), ("[1]", "has to be a JSON object")])

@@ -14,13 +14,13 @@ from strands_sglang.tokenization import ChatTokenizer, PromptTokens, SampledTurn
 from strands_sglang.tokenization.battery.conversations import QUICK, battery
 from strands_sglang.tokenization.battery.verdict import Cause, Verdict
 from strands_sglang.tokenization.check import (
-    ShapeResult,
-    TemplateReport,
     WholeRendering,
     check_shapes,
     check_template,
+    ignored_tool_parts,
     quick_check,
 )
+from strands_sglang.tokenization.report import ShapeResult, TemplateReport, ToolPart
 from tests.real_tokenizers import real_tokenizer
 
 SHAPES = {shape.name: shape for shape in battery()}
@@ -282,3 +282,47 @@ def test_a_report_can_be_written_as_json() -> None:
 
     assert written["counts"]["fault"] == 0
     assert [result["shape"] for result in written["results"]] == list(QUICK)
+
+
+# What it writes is ordinary text only, so that nothing tells where a turn ends.
+PLAIN = "{% for m in messages %}{{ m.content }}\n{% endfor %}"
+
+
+def test_the_quick_form_tells_that_no_conversation_can_go_on() -> None:
+    report = quick_check(ChatTokenizer(real_tokenizer("qwen2.5"), chat_template=PLAIN))
+
+    assert report.ok
+    assert report.text_refusal is not None
+    assert "it puts no control token between a turn and what follows" in report.text_refusal
+    assert report.refusal_warning == "only first prompts can be made, what follows a turn is refused: " + (
+        report.text_refusal
+    )
+
+
+def test_the_quick_form_has_nothing_to_say_of_a_template_that_works() -> None:
+    report = quick_check(ChatTokenizer(real_tokenizer("qwen2.5")))
+
+    assert report.renders_tools
+    assert report.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "ignores"),
+    [
+        ("qwen2.5", ()),
+        ("deepseek-v3.1", (ToolPart.DEFINITIONS,)),
+        ("smollm2-135m", (ToolPart.DEFINITIONS, ToolPart.CALLS)),
+    ],
+)
+def test_what_of_tools_a_template_does_not_write_is_told(model: str, ignores: tuple[ToolPart, ...]) -> None:
+    assert ignored_tool_parts(WholeRendering(ChatTokenizer(real_tokenizer(model)))) == ignores
+
+
+def test_calls_that_are_refused_are_told_where_the_template_is_made_for_tools() -> None:
+    refused = ShapeResult(shape="call", verdict=Verdict.REFUSED, detail="it moves them")
+
+    report = TemplateReport(model="some-model", results=(refused,))
+
+    assert report.warnings == ("what follows a turn with tool calls is refused: it moves them",)
+    assert "warning: what follows" in str(report)
+    assert TemplateReport(model="m", results=(refused,), ignores=(ToolPart.CALLS,)).call_refusal is None

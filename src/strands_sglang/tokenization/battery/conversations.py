@@ -274,8 +274,13 @@ def battery() -> tuple[Shape, ...]:
     return (*_chat_shapes(), *_call_shapes(), *_content_shapes(), *_ending_shapes(), *_hostile_shapes())
 
 
+TEXT_SHAPE, CALL_SHAPE = "1 turn", "call"
+"""The smallest conversations with a turn that is history: one of text, one of a call."""
+
 QUICK = (
+    TEXT_SHAPE,
     "1 turn, system",
+    CALL_SHAPE,
     "reasoning, 2 call rounds, answer, user",
     "parallel calls of two tools",
     "cut in the text",
