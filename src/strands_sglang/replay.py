@@ -155,14 +155,22 @@ def _played(turn: Turn, body: dict[str, Any]) -> Played:
     start = body.get("logprob_start_len", -1)
     if body.get("return_logprob") and isinstance(start, int) and start >= 0:
         meta["input_token_logprobs"] = _prompt_logprobs(turn, start)
+    if (support := sampled.support) is not None:
+        meta["output_token_sampling_mask"] = list(support)
+        meta["output_token_sampling_logprobs"] = support.logprob_list()
+    spans = sampled.weight_spans
+    # One version for the whole answer, taken for every token of it, is told as it was then.
+    widened = len(spans) == 1 and bool(facts.get("weights_widened"))
+    unnamed = ("weight_versions",) if widened else () if spans else ("weight_versions", "weight_version")
     return Played(
         ids=list(sampled.ids),
         logprobs=sampled.logprob_list(),
         finish=_finish(turn),
-        weight_versions=[{"version": name, "start": start, "end": end} for name, start, end in sampled.weight_spans],
+        weight_version=spans[-1][0] if spans else None,
+        weight_versions=[{"version": name, "start": start, "end": end} for name, start, end in spans],
         routed_experts=_routed_experts(turn, body),
         meta=meta,
-        without=() if sampled.weight_spans else ("weight_versions", "weight_version"),
+        without=unnamed,
     )
 
 

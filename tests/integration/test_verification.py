@@ -110,7 +110,7 @@ async def test_every_exported_logprob_is_that_of_the_weights_that_sampled_it(
     stage: Stage, tmp_path: Path, measure: Callable[[str, str], None]
 ) -> None:
     third = EPISODES // 3
-    async with stage.client as client, httpx.AsyncClient(base_url=stage.url) as watcher:
+    async with stage.transport, stage.client as client, httpx.AsyncClient(base_url=stage.url) as watcher:
         before = await asyncio.gather(*(stage.play() for _ in range(third)))
         reports_before = await stage.verified(before)
         # The weights change in the middle of these.

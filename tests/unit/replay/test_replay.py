@@ -281,6 +281,37 @@ async def test_a_server_that_named_no_weights_names_none() -> None:
     assert reply.output_logprobs == [-1.0]
 
 
+async def test_one_version_for_a_whole_answer_stays_that() -> None:
+    turn = Turn(text="Hello." + END, weight_version="v7", without=["weight_versions"])
+    model = model_of(scripted(turn))
+    await Agent(model=model, callback_handler=None).invoke_async("Hello?")
+
+    again = model_of(Replay(model.trajectory).client())
+    await Agent(model=again, callback_handler=None).invoke_async("Hello?")
+
+    (one,), (other,) = model.trajectory.turns, again.trajectory.turns
+    assert one.sampled.weight_spans == other.sampled.weight_spans == (("v7", 0, len(one.sampled)),)
+    assert one.sampled.facts["weights_widened"] == other.sampled.facts["weights_widened"]
+
+
+async def test_what_truncation_left_to_choose_from_is_played_too() -> None:
+    ids = [40, 41, 1017]
+    mask = {
+        "output_token_sampling_mask": [[40, 3], [41], [1017, 9]],
+        "output_token_sampling_logprobs": [-0.5, 0.0, None],
+    }
+    model = model_of(scripted(Turn(ids=ids, meta=mask)), return_sampling_mask=True)
+    await Agent(model=model, callback_handler=None).invoke_async("Hello?")
+
+    again = model_of(Replay(model.trajectory).client(), return_sampling_mask=True)
+    await Agent(model=again, callback_handler=None).invoke_async("Hello?")
+
+    support = again.trajectory.turns[0].sampled.support
+    assert support is not None
+    assert list(support) == mask["output_token_sampling_mask"]
+    assert support.logprob_list() == mask["output_token_sampling_logprobs"]
+
+
 async def test_images_are_taken_where_the_recorded_model_took_them() -> None:
     trajectory = with_rows(0)
     assert await Replay(trajectory).client().is_multimodal() is False
