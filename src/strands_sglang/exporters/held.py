@@ -40,6 +40,8 @@ class Held(StrEnum):
     """Which experts each token was routed to."""
     INDEXER_TOPK = "indexer_topk"
     """Which positions a sparse-attention indexer chose."""
+    SAMPLING_MASK = "sampling_mask"
+    """What top-k, top-p and min-p left each token to be chosen from."""
     IMAGES = "images"
     """Images of the prompts."""
     FACTS = "facts"
@@ -66,10 +68,12 @@ _OF_ROW: dict[Held, tuple[str, Callable[[Row], int]]] = {
     ),
     Held.ROUTED_EXPERTS: ("turns", lambda row: _turns_with(row, "routed_experts")),
     Held.INDEXER_TOPK: ("turns", lambda row: _turns_with(row, "indexer_topk")),
+    Held.SAMPLING_MASK: ("turns", lambda row: _turns_with(row, "sampling_mask")),
     Held.IMAGES: ("images", lambda row: len(row.sample.rollout.image_data)),
     Held.FACTS: ("turns", lambda row: sum(bool(piece.turn.sampled.facts) for piece in row.trained_pieces())),
 }
 _WHY = {
+    Held.SAMPLING_MASK: "the trainer's logprobs are of the whole vocabulary, as the exported ones",
     Held.WEIGHT: "several samples of one episode count as several",
     Held.TEMPERATURE: "the logprobs are after temperature: the trainer has to divide its logits by the same one",
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import Any, ClassVar
 
 from strands_sglang.routing import routed_experts
@@ -32,8 +33,9 @@ class SlimeExporter(RoutedExporter):
     the versions of the trained turns in order, one entry per version span. An episode whose ending is not trainable has
     `remove_sample` set. `prompt`, `label` and the rest of `metadata` come from `Trajectory.metadata`.
 
-    Routing: `[len(tokens) - 1, layers, top_k]`, int32. Cannot hold: per-turn credit, temperature, images (data URLs),
-    and to which token a weight version belongs.
+    Where every trained turn has a sampling mask, `rollout_top_p_token_ids` and `rollout_top_p_token_offsets` hold the
+    ids that each trainable token was chosen from. Routing: `[len(tokens) - 1, layers, top_k]`, int32. Cannot hold:
+    per-turn credit, temperature, images (data URLs), and to which token a weight version belongs.
 
     Attributes:
         decode: Gives `response`; without it `response` is empty, which the losses count.
@@ -50,6 +52,12 @@ class SlimeExporter(RoutedExporter):
     }
 
     decode: Decode | None = None
+
+    _replays_support: ClassVar[bool] = True
+
+    def _held(self) -> frozenset[Held]:
+        # What is lost of sampling masks is noted row by row.
+        return RoutedExporter._held(self) | ({Held.SAMPLING_MASK} if self._replays_support else set())
 
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
         for row in rows:
@@ -78,6 +86,8 @@ class SlimeExporter(RoutedExporter):
             "status": ending_of(row).value,
             "metadata": {**metadata, **_record(row)},
         }
+        if self._replays_support:
+            fields |= _support(row, losses)
         rows_of_experts = self._routing(row, lambda routing: routing.fed_rows(missing=self.missing_routing))
         if rows_of_experts is not None:
             fields["rollout_routed_experts"] = rows_of_experts.astype("int32")
@@ -88,7 +98,8 @@ class SlimeExporter(RoutedExporter):
 class MilesExporter(SlimeExporter):
     """miles' `Sample` (`miles/utils/types.py`): as slime's, and `rollout_indexer_topk` beside the routing rows.
 
-    Alignment, missing values and losses are slime's. Miles reads only weight versions that are integers.
+    Alignment, missing values and losses are slime's. Miles reads only weight versions that are integers, and has no
+    place for sampling masks.
 
     Attributes:
         indexer_layers: Layers with a sparse-attention indexer; with it the indexer's rows are exported, and required.
@@ -100,8 +111,10 @@ class MilesExporter(SlimeExporter):
     indexer_layers: int | None = None
     index_topk: int | None = None
 
+    _replays_support: ClassVar[bool] = False
+
     def _held(self) -> frozenset[Held]:
-        held = RoutedExporter._held(self)
+        held = SlimeExporter._held(self)
         return held | {Held.INDEXER_TOPK} if self._takes_indexer else held
 
     @property
@@ -129,6 +142,25 @@ def _versions(row: Row, losses: LossBook) -> list[str]:
             losses.note("weight_versions", 1, "turns", "sampled under several weights; which tokens is not held")
         versions += spans
     return versions
+
+
+def _support(row: Row, losses: LossBook) -> dict[str, Any]:
+    """Return the ids that each trainable token was chosen from, over the response; nothing where some are unknown."""
+    pieces = row.trained_pieces()
+    masks = [piece.turn.sampled.support for piece in pieces]
+    known = [mask for mask in masks if mask is not None]
+    if not known or len(known) < len(masks):
+        losses.note(Held.SAMPLING_MASK, len(known), "turns", "other turns of the row have none, and slime takes all")
+        return {}
+    spans: list[list[int]] = [[] for _ in row.token_ids]
+    for piece, mask in zip(pieces, known, strict=True):
+        for position, ids in zip(range(piece.start, piece.end), mask, strict=False):
+            spans[position] = ids if row.mask[position] else []
+    response = row.response(spans)
+    return {
+        "rollout_top_p_token_ids": list(chain.from_iterable(response)),
+        "rollout_top_p_token_offsets": [0, *accumulate(map(len, response))],
+    }
 
 
 def _record(row: Row) -> dict[str, Any]:

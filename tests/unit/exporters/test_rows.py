@@ -14,7 +14,7 @@ import pytest
 from strands_sglang.errors import ExportError, RoutingError
 from strands_sglang.exporters import get_exporter
 from strands_sglang.exporters.row import number_of
-from strands_sglang.rollout import Segment, SegmentKind
+from strands_sglang.rollout import SamplingSupport, Segment, SegmentKind
 from strands_sglang.termination import Termination, TerminationReason
 from strands_sglang.trajectory import Trajectory
 
@@ -131,6 +131,25 @@ def test_slime_lists_the_versions_of_a_turn_that_was_resumed() -> None:
 
     assert result.row["weight_versions"] == ["7", "8", "250"]
     assert [(loss.count, loss.unit) for loss in result.losses if loss.field == "weight_versions"] == [(1, "turns")]
+
+
+def test_slime_takes_what_each_token_was_chosen_from() -> None:
+    support = SamplingSupport.of([[1000, 5], [1001]]).to_fact()
+    one = resampled(0, episode(), facts={**FACTS, "sampling_mask": support})
+    both = resampled(
+        1,
+        resampled(0, episode(), facts={**FACTS, "sampling_mask": support}),
+        facts={**FACTS, "sampling_mask": SamplingSupport.of([[1002, 6, 7]]).to_fact()},
+    )
+
+    row = get_exporter("slime").export(both).row
+    assert row["rollout_top_p_token_ids"] == [1000, 5, 1001, 1002, 6, 7]
+    assert row["rollout_top_p_token_offsets"] == [0, 2, 3, 3, 6]
+    partly = get_exporter("slime").export(one)
+    assert "rollout_top_p_token_ids" not in partly.row
+    assert [loss.count for loss in partly.losses if loss.field == "sampling_mask"] == [1]
+    miles = get_exporter("miles").export(both)
+    assert [loss.count for loss in miles.losses if loss.field == "sampling_mask"] == [2]
 
 
 def test_miles_says_that_it_reads_integers_only() -> None:
