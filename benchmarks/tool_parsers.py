@@ -3,7 +3,8 @@
     python benchmarks/tool_parsers.py            # ms per turn, by format
     python benchmarks/tool_parsers.py --hostile  # the slowest megabyte of each format, in seconds
 
-Run from the root of a checkout: the texts are made by the formats' own test cases.
+Run from the root of a checkout: the texts are made by the formats' own test cases. Times are of the processor, so that
+other work on the machine counts less. `run` and `run_hostile` return the same as rows.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import gc
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -39,18 +41,18 @@ def turn(form: Format) -> str:
     return thought + content + form.render(calls)
 
 
-def measure(form: Format) -> float:
-    """Return the milliseconds that a turn takes, the median of five runs."""
+def measure(form: Format, turns: int = TURNS) -> float:
+    """Return the milliseconds that a turn takes, the median of five runs of so many turns."""
     parser, text = form.parser(), turn(form)
     read = [call.is_error for call in parser.parse_turn(text, tools=[WEATHER]).calls]
     if not read or any(read):
         raise SystemExit(f"{form.name}: the benchmark's own turn is not read")
     runs = []
     for _ in range(5):
-        begin = time.perf_counter()
-        for _ in range(TURNS):
+        begin = time.process_time()
+        for _ in range(turns):
             parser.parse_turn(text, tools=[WEATHER])
-        runs.append((time.perf_counter() - begin) / TURNS * 1e3)
+        runs.append((time.process_time() - begin) / turns * 1e3)
     return statistics.median(runs)
 
 
@@ -62,17 +64,36 @@ def hostile(form: Format) -> Iterator[str]:
     units += [whole[: len(whole) // 2], whole[: len(whole) * 3 // 4]]
     for unit in dict.fromkeys(units):
         yield (unit * (HOSTILE_SIZE // len(unit) + 1))[:HOSTILE_SIZE]
+    first = form.marks[0]
+    for begin, unit in ((first + "[", "{},"), (first + "[", "f(),"), ("[", "f(),"), (first, "f()\n")):
+        yield (begin + unit * (HOSTILE_SIZE // len(unit)))[:HOSTILE_SIZE]
 
 
-def slowest(form: Format) -> tuple[float, str, int]:
+def slowest(form: Format) -> dict[str, Any]:
     """Return the time of the slowest hostile text, how it begins, and how many attempts are in it."""
-    worst = (0.0, "", 0)
+    worst: dict[str, Any] = {"format": form.name, "seconds": 0.0}
     for text in hostile(form):
         gc.collect()
-        begin = time.perf_counter()
+        begin = time.process_time()
         attempts = len(form.parser().parse_turn(text, tools=[WEATHER]).calls)
-        worst = max(worst, (time.perf_counter() - begin, text[:40], attempts))
+        seconds = time.process_time() - begin
+        if seconds > worst["seconds"]:
+            worst = {"format": form.name, "seconds": seconds, "attempts": attempts, "text": text[:40]}
     return worst
+
+
+def run(names: Collection[str] = (), *, turns: int = TURNS) -> Iterator[dict[str, Any]]:
+    """Measure turns of 2 kB: a row per format, all formats where none are named."""
+    for form in FORMATS:
+        if not names or form.name in names:
+            yield {"format": form.name, "ms_per_turn": measure(form, turns), "characters": len(turn(form))}
+
+
+def run_hostile(names: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+    """Measure texts of 1 MB made to be slow: a row per format, its slowest."""
+    for form in FORMATS:
+        if not names or form.name in names:
+            yield slowest(form)
 
 
 def main() -> None:
@@ -81,14 +102,12 @@ def main() -> None:
     arguments.add_argument("--hostile", action="store_true", help="time 1 MB of text made to be slow")
     arguments.add_argument("formats", nargs="*", help="formats; all if none are named")
     given = arguments.parse_args()
-    for form in FORMATS:
-        if given.formats and form.name not in given.formats:
-            continue
-        if given.hostile:
-            seconds, text, attempts = slowest(form)
-            print(f"{form.name:16} {seconds:6.2f} s   {attempts:6} attempts   {text!r}", flush=True)
-        else:
-            print(f"{form.name:16} {measure(form):7.3f} ms per turn of {len(turn(form))} characters", flush=True)
+    if given.hostile:
+        for row in run_hostile(given.formats):
+            print("{format:18} {seconds:6.2f} s   {attempts:6} attempts   {text!r}".format(**row), flush=True)
+    else:
+        for row in run(given.formats):
+            print("{format:18} {ms_per_turn:7.3f} ms per turn of {characters} characters".format(**row), flush=True)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ _EVIDENCE = {
     "deepseek_v3": ("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>", "```json"),
     "apertus": ("<|tools_prefix|>", "<|tools_suffix|>"),
     "granite": ("<|tool_call|>",),
+    "lfm2": ("<|tool_list_start|>",),
     "kimi_k2": ("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"),
     "phi4_mini": ("functools[",),
     "minimax_m1": ("<tool_calls></tool_calls> XML tags", "<beginning_of_sentence>"),

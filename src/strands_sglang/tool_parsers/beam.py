@@ -4,7 +4,8 @@
     Paris
     </rfl:parameter><|call|>
 
-One newline on both sides of a value is framing; values are typed by the schema.
+The newline on each side of a value is framing and must be there: the one behind it belongs to the closing tag. Values
+are typed by the schema.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from strands_sglang.tool_parsers.reading.tag_values import Head, Header, Paramet
 from strands_sglang.tool_parsers.reading.turn import Attempt, Block
 from strands_sglang.tool_parsers.result import ToolParseStatus
 
-_PARAMETER = re.compile(r'<rfl:parameter name="([^"<>\n]+)">')
+_PARAMETER = re.compile(r'<rfl:parameter name="([^"<>\n]+)">\n')
 
 
 class BeamToolParser(GptOssToolParser, ValueGrammar):
@@ -26,9 +27,8 @@ class BeamToolParser(GptOssToolParser, ValueGrammar):
 
     recipients = ""
     content_type = re.compile(r"(?:<\|constrain\|>\s*|\s)xml\s*$")
-    value_closer = "</rfl:parameter>"
+    value_closer = "\n</rfl:parameter>"
     value_openers = ("<rfl:parameter name=",)
-    newlines_framed = "both"
 
     def read_message(self, source: Source, message: Message) -> Block:
         """Read the parameters of a call."""
@@ -56,7 +56,9 @@ class BeamToolParser(GptOssToolParser, ValueGrammar):
         match = _PARAMETER.match(source.text, place)
         if match:
             return Header(match[1], match.end())
-        return Wrong(f'{source.excerpt(place)} stands where <rfl:parameter name="KEY"> or the end of the call must')
+        return Wrong(
+            f'{source.excerpt(place)} stands where <rfl:parameter name="KEY">, a newline, or the end of the call must'
+        )
 
     def ends(self, source: Source, place: int) -> bool:
         """Whether the message, or the text, ends at `place`."""

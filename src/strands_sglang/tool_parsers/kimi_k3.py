@@ -20,7 +20,7 @@ from strands_sglang.tool_parsers.reading.tagged_values import GroupedValuesParse
 from strands_sglang.tool_parsers.reading.turn import Frame, Reasoning
 
 _OPEN, _CLOSE, _SEP = "<|open|>", "<|close|>", "<|sep|>"
-_CALL = re.compile(r'tool="([^"\n]*)" index="([^"\n]*)"<\|sep\|>')
+_CALL = re.compile(r'tool="([^"\n]*)" index="([0-9]+)"<\|sep\|>')
 _ARGUMENT = re.compile(r'argument key="([^"\n]+)" type="(string|number|integer|boolean|array|object|null)"<\|sep\|>')
 
 

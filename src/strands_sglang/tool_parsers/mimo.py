@@ -20,4 +20,4 @@ class MiMoToolParser(QwenXMLToolParser):
 
     before_call = ""
     reasoning = (Reasoning(after_open="", before_close="", after_close=""),)
-    newlines_framed = "no"
+    newlines_framed = False

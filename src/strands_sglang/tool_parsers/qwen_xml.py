@@ -17,7 +17,6 @@ whose value contains the text of the other.
 from __future__ import annotations
 
 import re
-from typing import Literal
 
 from strands_sglang.tool_parsers.reading.schema import Spellings
 from strands_sglang.tool_parsers.reading.source import Source
@@ -35,7 +34,7 @@ class QwenXMLToolParser(TaggedValuesParser):
     end_tag = "</function>"
     value_closer = "</parameter>"
     value_openers = ("<parameter=",)
-    newlines_framed: Literal["no", "each", "both"] = "each"
+    newlines_framed = True
     spellings: Spellings = "names"
 
     def head(self, source: Source, place: int) -> Head | Wrong:

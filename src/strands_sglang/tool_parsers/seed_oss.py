@@ -22,5 +22,5 @@ class SeedOSSToolParser(QwenXMLToolParser):
     opener = "<seed:tool_call>"
     closer = "</seed:tool_call>"
     reasoning = (Reasoning(open="<seed:think>", close="</seed:think>", before_open="\n", after_close="\n"),)
-    newlines_framed = "no"
+    newlines_framed = False
     spellings = "python"

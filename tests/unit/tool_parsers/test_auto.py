@@ -33,6 +33,7 @@ TEMPLATES = {
     "ByteDance-Seed-OSS": "seed_oss",
     "GigaChat3-10B-A1.8B": "gigachat3",
     "Kimi-K2-Thinking": "kimi_k2",
+    "LFM2-8B-A1B": "lfm2",
     "LFM2.5-8B-A1B": "lfm2",
     "MiniMaxAI-MiniMax-M1-80k": "minimax_m1",
     "NVIDIA-Nemotron-Nano-v2": "nemotron_v2",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from strands_sglang.tool_parsers.reading.brackets import Brackets
 from strands_sglang.tool_parsers.reading.json_call import CallOutcome
@@ -68,8 +68,7 @@ class ValueGrammar(ABC):
         value_closer: The tag that ends a value.
         value_openers: Text by which the opening of a parameter is recognised.
         bound: The delimiter that no value reaches over, where it is one token; or "".
-        newlines_framed: Whether a newline on a side of a value is framing: "no", "each" for one on either side,
-            "both" for one on both sides together.
+        newlines_framed: Whether one newline on either side of a value is framing, where it is there.
         spellings: How values are written where no string is declared: "json", "names" for JSON and the names
             `True`, `False` and `None`, or "python" for JSON and Python literals.
     """
@@ -78,7 +77,7 @@ class ValueGrammar(ABC):
     value_closer: str
     value_openers: tuple[str, ...]
     bound: str = ""
-    newlines_framed: Literal["no", "each", "both"] = "no"
+    newlines_framed: bool = False
     spellings: Spellings = "json"
 
     @abstractmethod
@@ -154,8 +153,7 @@ class Parameters:
 
     def _take(self, source: Source, grammar: ValueGrammar, tool: str, header: Header, end: int) -> None:
         text = source.text[header.value : end]
-        framed = grammar.newlines_framed
-        if framed == "each" or (framed == "both" and len(text) > 1 and text[0] == text[-1] == "\n"):
+        if grammar.newlines_framed:
             text = text.removeprefix("\n").removesuffix("\n")
         if header.key in self.values:
             self._fault(ToolParseStatus.DUPLICATE_KEY, f"the parameter {header.key!r} is given twice")

@@ -34,6 +34,16 @@ FORMAT = Format(
             content="Done.",
         ),
         Case(
+            fact="a closing tag inside a value, with no newline before it, is text",
+            text=call("f", parameter("a", "x</rfl:parameter><|end|>")),
+            calls=(("ok", "f", {"a": "x</rfl:parameter><|end|>"}),),
+        ),
+        Case(
+            fact="a value without its newlines is an error",
+            text=call("f", '<rfl:parameter name="a">x</rfl:parameter>'),
+            calls=("malformed",),
+        ),
+        Case(
             fact="another content type is an error",
             text=block(("f", {})).replace("xml", "json"),
             calls=("malformed",),

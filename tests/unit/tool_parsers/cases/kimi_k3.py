@@ -33,6 +33,14 @@ FORMAT = Format(
     think=(f"{OPEN}think{SEP}", f"{CLOSE}think{SEP}"),
     cases=(
         Case(
+            fact="an index that is no number is an error",
+            text=(
+                '<|open|>tools<|sep|><|open|>call tool="f" index="1<|sep|>"<|sep|><|close|>call<|sep|>'
+                "<|close|>tools<|sep|>"
+            ),
+            calls=("malformed",),
+        ),
+        Case(
             fact="the marks around an answer are framing",
             text=f"{OPEN}think{SEP}plan{CLOSE}think{SEP}{OPEN}response{SEP}Hello.{CLOSE}response{SEP}{CLOSE}message{SEP}",
             content="Hello.",
