@@ -99,14 +99,14 @@ def test_a_file_that_was_cut_anywhere_is_readable_and_repaired(
 
 KILLED = """
 import sys
+import time
 from pathlib import Path
 from strands_sglang.records import RecordWriter
 from strands_sglang.trajectory import Trajectory
 with RecordWriter(sys.argv[1]) as writer:
-    number = 0
-    while True:
+    for number in range(50):
         writer.write(Trajectory(id=str(number), metadata={"text": "x" * 3_000_000}))
-        number += 1
+    time.sleep(600)
 """
 
 
