@@ -109,6 +109,10 @@ class ReasoningMarks:
         """Return a text without marks of reasoning and the whitespace behind them."""
         return self._run.sub("", text)
 
+    def at_end(self, text: str) -> bool:
+        """Return whether a text ends with a mark of reasoning, blanks aside."""
+        return any(text.rstrip().endswith(mark) for mark in self._ids)
+
 
 def _rendered(template: ChatTemplate, vocabulary: Vocabulary) -> Iterator[Marks]:
     """Yield the pair that the template writes around the reasoning of a last message."""

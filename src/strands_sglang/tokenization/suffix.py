@@ -266,7 +266,13 @@ class SuffixSource:
         )
 
     def _goes_on(self, prompt: str, history: str) -> bool:
-        return history.startswith(prompt) or self._marks.without(history).startswith(self._marks.without(prompt))
+        """Return whether a rendering goes on from a prompt, marks of reasoning aside."""
+        if history.startswith(prompt):
+            return True
+        bare = self._marks.without(prompt)
+        # Blanks in front of marks at the end of a prompt come and go with them.
+        bare = bare.rstrip() if self._marks.at_end(prompt) else bare
+        return self._marks.without(history).startswith(bare)
 
     def _check_header(self, prompt: str, before: Sequence[Message], tools: Tools, marker: str) -> None:
         """Require that a template without a generation prompt writes nothing before an answer either."""
