@@ -157,7 +157,7 @@ class _Reading:
             weight_versions=self.weight_versions(len(ids)),
             prompt_token_ids=self.prompt_token_ids(),
             input_logprobs=self.input_logprobs(aborted),
-            routed_experts=self.routed_experts(aborted),
+            routed_experts=self.routed_experts(ids, aborted),
             sampling_mask=mask,
             sampling_logprobs=None if mask is None else self.sampling_logprobs(ids, mask),
             rid=self.rid,
@@ -267,7 +267,7 @@ class _Reading:
             self.fail("the prompt_token_ids that it read are not the input_ids that were sent")
         return read
 
-    def routed_experts(self, aborted: bool) -> str | None:
+    def routed_experts(self, ids: list[int], aborted: bool) -> str | None:
         if not self.request.return_routed_experts:
             return None
         rows: str | None = self.take(self.meta, "routed_experts", str, optional=True)
@@ -276,7 +276,17 @@ class _Reading:
                 "return_routed_experts was asked for, but meta_info has no routed_experts",
                 hint="start the server with --enable-return-routed-experts; some routers drop the field",
             )
-        return rows
+        if rows is None or self.request.image_data:  # with images the positions are the server's own
+            return rows
+        count = len(self.request.input_ids) + len(ids) - 1 - self.request.routed_experts_start_len
+        if row_bytes(rows, count) is not None:
+            return rows
+        if aborted:
+            return None  # what carries it on asks for all rows again
+        self.fail(
+            f"meta_info.routed_experts is {len(rows)} characters, which are not base64 of {count} rows of int32",
+            hint="a server older than 0.5.12 sends all rows whatever routed_experts_start_len says",
+        )
 
     def sampling_mask(self, ids: list[int], aborted: bool) -> list[list[int]] | None:
         if not self.request.return_sampling_mask:
@@ -367,6 +377,18 @@ class _Reading:
 def _are_but_clipped(told: Sequence[int], wanted: Sequence[int], highest: int) -> bool:
     """Whether ids differ only as SGLang's do: of prompts it tells the last id of the vocabulary as 0."""
     return all(theirs == ours or (theirs == 0 and ours == highest) for theirs, ours in zip(told, wanted, strict=True))
+
+
+def row_bytes(rows: str, count: int) -> int | None:
+    """Return the bytes of each of so many rows of int32 in a base64 text, 0 for no rows; None where they do not fit."""
+    size, rest = divmod(len(rows), 4)
+    size = 3 * size - rows[-2:].count("=")
+    if rest or count < 0 or (not count and size):
+        return None
+    if not count:
+        return 0
+    width, rest = divmod(size, count)
+    return width if width and not rest and not width % 4 else None
 
 
 _JSON_NAMES = {dict: "object", list: "array", str: "string", int: "integer", float: "number", bool: "boolean"}

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from strands_sglang.errors import SGLangDecodingError
 
 from .prompt import PromptIds
-from .reply import GenerateReply, WeightSpan
+from .reply import GenerateReply, WeightSpan, row_bytes
 from .request import GenerateRequest
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ def join_replies(request: GenerateRequest, first: GenerateReply, second: Generat
         return second
     offset = len(first.output_ids)
     ids = first.output_ids + second.output_ids
-    prompt_length = len(request.input_ids)
+    rows = _join_rows(request, first, second)
     # A continuation that asked for the prompt's values gets those of the first part's tokens on top.
     inputs = first.input_logprobs
     if inputs is None and second.input_logprobs is not None:
@@ -87,10 +87,10 @@ def join_replies(request: GenerateRequest, first: GenerateReply, second: Generat
         weight_versions=spans,
         prompt_token_ids=None if read is None else read[: len(read) - offset],
         input_logprobs=inputs,
-        routed_experts=_join_rows(first, second, prompt_length),
+        routed_experts=rows,
         sampling_mask=_join_lists(first.sampling_mask, second.sampling_mask),
         sampling_logprobs=_join_lists(first.sampling_logprobs, second.sampling_logprobs),
-        raw=_join_raw(first.raw, second.raw, ids, spans),
+        raw=_join_raw(first.raw, second.raw, ids, spans, rows),
     )
 
 
@@ -112,38 +112,42 @@ def _join_spans(first: tuple[WeightSpan, ...], second: tuple[WeightSpan, ...], o
     return (*first, *moved)
 
 
-def _join_rows(first: GenerateReply, second: GenerateReply, prompt_length: int) -> str | None:
+def _join_rows(request: GenerateRequest, first: GenerateReply, second: GenerateReply) -> str | None:
+    """Return the rows of both parts; those of the second alone where it was asked for all of them."""
     if first.routed_experts is None or second.routed_experts is None:
         return second.routed_experts
-    try:
-        head, tail = (base64.b64decode(part.routed_experts or "", validate=True) for part in (first, second))
-    except (binascii.Error, ValueError) as error:
-        raise SGLangDecodingError(f"routed_experts is not base64: {error}", url=second.url, rid=second.rid) from error
-    new_rows = len(second.output_ids)
-    head_rows = prompt_length + len(first.output_ids) - 1
-    if (len(tail) and not new_rows) or (new_rows and (len(tail) % new_rows or not _same_width(head, tail, new_rows))):
+    head_rows = len(request.input_ids) + len(first.output_ids) - 1 - request.routed_experts_start_len
+    widths = {
+        width
+        for part, count in ((first, head_rows), (second, len(second.output_ids)))
+        if (width := row_bytes(part.routed_experts or "", count)) != 0
+    }
+    if None in widths or len(widths) > 1:
         raise SGLangDecodingError(
-            f"routed_experts of the continuation is {len(tail)} bytes for {new_rows} rows beside {len(head)} bytes for "
-            f"at most {head_rows} rows: the server did not honour routed_experts_start_len",
+            f"routed_experts of the continuation does not go on from that of the part before it: "
+            f"{len(second.routed_experts)} characters for {len(second.output_ids)} rows after "
+            f"{len(first.routed_experts)} characters for {head_rows}",
             url=second.url,
             rid=second.rid,
+            hint="do all servers behind this address run the same model?",
         )
+    try:
+        head, tail = (base64.b64decode(rows, validate=True) for rows in (first.routed_experts, second.routed_experts))
+    except (binascii.Error, ValueError) as error:
+        raise SGLangDecodingError(f"routed_experts is not base64: {error}", url=second.url, rid=second.rid) from error
     return base64.b64encode(head + tail).decode()
 
 
-def _same_width(head: bytes, tail: bytes, new_rows: int) -> bool:
-    width = len(tail) // new_rows
-    return width > 0 and len(head) % width == 0
-
-
 def _join_raw(
-    first: dict[str, Any], second: dict[str, Any], ids: list[int], spans: tuple[WeightSpan, ...]
+    first: dict[str, Any], second: dict[str, Any], ids: list[int], spans: tuple[WeightSpan, ...], rows: str | None
 ) -> dict[str, Any]:
     before, after = first.get("meta_info", {}), second.get("meta_info", {})
     meta = {**after, "completion_tokens": len(ids)}
     for key in _PER_TOKEN:
         if key in before and key in after:
             meta[key] = before[key] + after[key]
+    if rows is not None:
+        meta["routed_experts"] = rows
     if "weight_versions" in after:
         meta["weight_versions"] = [{"version": s.version, "start": s.start, "end": s.end} for s in spans]
     for key in ("output_token_logprobs_length", "output_token_sampling_mask_length"):

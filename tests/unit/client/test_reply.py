@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -253,6 +254,18 @@ def test_what_was_asked_for_and_is_missing_is_an_error(field: str, word: str) ->
         read(recorded(), **{field: True})
 
     assert raised.value.__notes__
+
+
+@pytest.mark.parametrize("size", [0, 4 * 6, 4 * 9, 10])
+def test_routing_rows_of_another_number_are_an_error(size: int) -> None:
+    body = recorded()
+    fields = {"return_routed_experts": True, "routed_experts_start_len": 4}
+    body["meta_info"]["routed_experts"] = base64.b64encode(bytes(4 * 4 * 2)).decode()
+    assert read(body, **fields).routed_experts == body["meta_info"]["routed_experts"]
+
+    body["meta_info"]["routed_experts"] = base64.b64encode(bytes(size)).decode()
+    with pytest.raises(SGLangDecodingError, match="not base64 of 4 rows of int32"):
+        read(body, **fields)
 
 
 def test_a_server_that_read_other_ids_is_an_error() -> None:

@@ -102,6 +102,7 @@ def test_a_joined_reply_equals_the_unbroken_one(ids: list[int], data: st.DataObj
         if name != "finish_reason" or not cuts:
             assert getattr(whole, name) == getattr(joined, name), name
     assert base64.b64decode(whole.routed_experts or "") == base64.b64decode(joined.routed_experts or "")
+    assert joined.raw["meta_info"]["routed_experts"] == joined.routed_experts
     assert versions == versions_of(joined)
     assert whole.raw["output_ids"] == joined.raw["output_ids"]
     assert whole.raw["meta_info"]["output_token_logprobs"] == joined.raw["meta_info"]["output_token_logprobs"]
@@ -175,4 +176,31 @@ def test_routing_rows_that_do_not_continue_the_first_part_are_an_error() -> None
     body["meta_info"]["routed_experts"] = Engine.rows(0, len(PROMPT) + 4)
 
     with pytest.raises(SGLangDecodingError, match="routed_experts_start_len"):
+        join_replies(request, first, GenerateReply.from_body(body, resumed))
+
+
+def test_rows_of_an_aborted_part_that_do_not_fit_are_asked_for_again() -> None:
+    engine = Engine([7, 8, 9, 10, 11])
+    request = asked(sampling_params={"max_new_tokens": 5}, return_routed_experts=True, routed_experts_start_len=2)
+    body = engine.answer(request, until=2).raw
+    body["meta_info"]["routed_experts"] = Engine.rows(0, 3)
+    first = GenerateReply.from_body(body, request)
+    resumed = resume_request(request, first)
+    assert resumed is not None
+
+    joined = join_replies(request, first, engine.answer(resumed))
+    assert (first.routed_experts, resumed.routed_experts_start_len) == (None, 2)
+    assert joined.routed_experts == Engine.rows(2, len(PROMPT) + 4)
+
+
+def test_parts_of_different_models_are_an_error() -> None:
+    engine = Engine([7, 8, 9, 10, 11])
+    request = asked(sampling_params={"max_new_tokens": 5}, return_routed_experts=True)
+    first = engine.answer(request, until=2)
+    resumed = resume_request(request, first)
+    assert resumed is not None
+    body = engine.answer(resumed).raw
+    body["meta_info"]["routed_experts"] = base64.b64encode(bytes(4 * 3 * (LAYERS_TIMES_TOP_K + 1))).decode()
+
+    with pytest.raises(SGLangDecodingError, match="does not go on from that of the part before it"):
         join_replies(request, first, GenerateReply.from_body(body, resumed))
