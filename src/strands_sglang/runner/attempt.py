@@ -23,11 +23,12 @@ from strands_sglang.termination import Termination, TerminationReason
 from strands_sglang.trajectory import Trajectory
 
 from .calling import takes_positional
-from .episode import Episode, EpisodeContext, answer_of
+from .episode import EPISODE_FIELD, Episode, EpisodeContext, answer_of
 from .guard import ToolGuard
 from .horizon import invoke
 from .numbers import numbers_of
 from .options import AgentFactory, EpisodeOptions
+from .prompts import jsonable
 from .tally import Tally
 
 logger = logging.getLogger(__name__)
@@ -193,6 +194,10 @@ class Attempt:
         """Describe what there is of the episode."""
         trajectory = self.model.trajectory if self.model is not None else Trajectory()
         trajectory.termination = termination
+        # Where exporters look for them; "episode" is the record's own, see `Episode.record`.
+        for name, value in {**self.context.prompt.row, "prompt": self.context.prompt.content}.items():
+            if name != EPISODE_FIELD:
+                trajectory.metadata.setdefault(name, jsonable(value))
         messages = list(getattr(self.agent, "messages", ())) if self.model is not None else []
         return Episode(
             trajectory=trajectory,
