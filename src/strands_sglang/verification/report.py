@@ -185,7 +185,8 @@ class VerificationReport:
     def __str__(self) -> str:
         totals = self.totals
         lines = [
-            f"episode {self.trajectory_id}: {len(self.turns)} turns in {self.branches} branches, "
+            f"episode {self.trajectory_id}: {_count(len(self.turns), 'turn', 'turns')} in "
+            f"{_count(self.branches, 'branch', 'branches')}, "
             f"{totals['compared']} of {totals['tokens']} sampled tokens compared; weights in place: "
             f"{self.weight_version or 'not told'}"
         ]
@@ -207,6 +208,10 @@ class VerificationReport:
         kinds = {turn.verdict.value for turn in self.turns if turn.verdict is not Verdict.AGREES}
         rest = f" ({', '.join(sorted(kinds))})" if kinds else ""
         return f"no failure; {self.totals['compared']} of {self.totals['tokens']} sampled tokens compared{rest}"
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
 
 
 def _mean(parts: Iterable[tuple[float | None, int]]) -> float | None:

@@ -89,7 +89,7 @@ def test_an_exact_record_is_verified(
 
     shown = capsys.readouterr().out
     assert code == 0
-    assert "episode e1: 2 turns in 1 branches, 18 of 18 sampled tokens compared; weights in place: v0" in shown
+    assert "episode e1: 2 turns in 1 branch, 18 of 18 sampled tokens compared; weights in place: v0" in shown
     assert "verified: every sampled token" in shown
     assert shown.endswith("2 episodes: no failure\n")
 
