@@ -19,7 +19,12 @@ from typing import Any, Literal, Self
 import httpx
 import orjson
 
-from strands_sglang.errors import SGLangClientError, SGLangConfigError, SGLangDecodingError
+from strands_sglang.errors import (
+    SGLangClientError,
+    SGLangConfigError,
+    SGLangConnectionError,
+    SGLangDecodingError,
+)
 from strands_sglang.retry import RetryPolicy
 from strands_sglang.wire import GenerateReply, GenerateRequest
 
@@ -36,6 +41,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_MAX_CONNECTIONS = 1000
 _CONTROL_CONNECTIONS = 32
 _CONTROL_SECONDS = 600.0
+_LIMIT_QUESTIONS = 3
 
 
 class SGLangClient:
@@ -52,6 +58,7 @@ class SGLangClient:
         max_retries: Retries of one call at most.
         retry_delay: Seconds before the first retry.
         vocab_size: Ids from here on are refused before they are sent (they kill a server); None for no check.
+        prompt_limit: Tokens that a prompt must stay below, once a server has said so; see `learn_prompt_limit`.
     """
 
     def __init__(
@@ -116,6 +123,8 @@ class SGLangClient:
             timeout=timeout, retry=policy, on_abort=on_abort, max_resumptions=max_resumptions, headers=own
         )
         self._calls = Calls(self._pool, self._servers, self._gate, options, self._control.abort)
+        self.prompt_limit: int | None = None
+        self._limit_questions = _LIMIT_QUESTIONS
         self._is_multimodal: bool | None = None
         self._warned: set[tuple[str, str]] = set()
 
@@ -224,6 +233,27 @@ class SGLangClient:
     async def server_info(self) -> dict[str, Any]:
         """Return the server's settings and version."""
         return await self._control.question("/server_info", "/get_server_info")
+
+    async def learn_prompt_limit(self) -> int | None:
+        """Return `prompt_limit`, for which the server is asked once; it never raises.
+
+        Of several calls at once the first one asks, and the others do not wait for it. A server that does not say
+        (a router) is not asked again; one that gives no answer is, a few times.
+        """
+        questions, self._limit_questions = self._limit_questions, 0
+        if questions:
+            left = questions  # when this is cancelled, nothing was learned
+            try:
+                self.prompt_limit = _prompt_limit(await self.server_info())
+                left = 0
+            except SGLangConnectionError:
+                left = questions - 1
+            except SGLangClientError as error:
+                left = 0
+                logger.debug("url=<%s> | does not say how long a prompt may be: %s", self.base_url, error)
+            finally:
+                self._limit_questions = left
+        return self.prompt_limit
 
     async def is_multimodal(self) -> bool | None:
         """Whether the model takes images; None when the server does not say or gives no answer."""
@@ -343,6 +373,12 @@ def _request_from_fields(input_ids: Sequence[int], fields: dict[str, Any]) -> Ge
     given = {name: value for name, value in fields.items() if value is not None}
     known |= {name: given.pop(name) for name in _REQUEST_FIELDS & given.keys()}
     return GenerateRequest(input_ids=input_ids, extra=given, **known)
+
+
+def _prompt_limit(server_info: Mapping[str, Any]) -> int | None:
+    """Return what a prompt must stay below: the scheduler's own limit, or else the context length."""
+    told = (server_info.get(name) for name in ("max_req_input_len", "context_length"))
+    return next((limit for limit in told if type(limit) is int and limit > 0), None)
 
 
 def _retry_policy(retry: RetryPolicy | None, max_retries: int | None, retry_delay: float | None) -> RetryPolicy:

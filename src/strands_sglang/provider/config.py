@@ -35,8 +35,8 @@ class SGLangConfig(TypedDict, total=False):
             refuse one that would drift. Default True.
         stream: Send text to the agent as it is sampled. The record is the same; it costs events and bytes. Default
             False.
-        context_window_limit: Context length in tokens, prompt and answer together; a longer prompt is refused before it
-            is sent.
+        context_window_limit: Tokens that a prompt must stay below; a longer one is refused before it is sent. Default:
+            what the server says, for which each client asks once. Given, it also makes `count_tokens` exact.
     """
 
     sampling_params: dict[str, Any] | None

@@ -124,6 +124,12 @@ class SGLangModel(Model):
         """Everything since the last reset: all conversations, branches and discarded answers."""
         return self._conversations.trajectory
 
+    @property
+    def context_window_limit(self) -> int | None:
+        """The option, or else what the server said its longest prompt is; None before the first call."""
+        given = self.config.get("context_window_limit")
+        return given if given is not None else getattr(self.client, "prompt_limit", None)
+
     def update_config(self, **model_config: Unpack[Config]) -> None:  # type: ignore[override]
         """Change options; they take effect with the next call.
 

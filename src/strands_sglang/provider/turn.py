@@ -107,7 +107,10 @@ class TurnCall:
             close = self.conversation.chat_tokenizer.reasoning_close(request.input_ids)
             grammar = self.constraint.grammar(close)
             pending.request = replace(request, sampling_params={**request.sampling_params, **grammar})
-        _check_fits(len(request.input_ids), config.get("context_window_limit"))
+        limit = config.get("context_window_limit")
+        if limit is None and hasattr(self.client, "learn_prompt_limit"):  # a stand-in for the client need not have it
+            limit = await self.client.learn_prompt_limit()
+        _check_fits(len(request.input_ids), limit)
         if pending.images:
             await self._check_takes_images()
         return pending

@@ -190,7 +190,7 @@ class ScriptedEngine(NativeApi):
         """Return the body of `/server_info`."""
         base = info.server_info(
             path="scripted",
-            context_length=32768,
+            context_length=1 << 20,  # a script's prompts are as long as a test likes
             max_running=1024,
             max_tokens=1 << 20,
             weight_version=self.weight_version,
