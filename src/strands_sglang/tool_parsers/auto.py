@@ -1,7 +1,8 @@
 """Which format does a model write? Its chat template tells: it renders a call, and the format is the one that reads it.
 
-Owns `detect_format`. A template that renders no call is judged by the delimiters in its text. Where that leaves none
-or several it refuses and lists what it found: a wrong parser loses calls without a sound.
+Owns `detect_format`. A template that renders no call is judged by the delimiters in its text, and if those do not tell,
+by the response template that a tokenizer may come with. Where that leaves none or several it refuses and lists what it
+found: a wrong parser loses calls without a sound.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from typing import Any
 
 from strands_sglang.errors import SGLangConfigError
 from strands_sglang.tool_parsers.registry import FORMATS, get_tool_parser
+from strands_sglang.tool_parsers.response_template import template_of
 from strands_sglang.tool_parsers.result import ToolParseStatus
+
+_DECLARED = "response_template"
+_NAMED = [name for name in FORMATS if name != _DECLARED]
 
 _NAME = "probe_tool"
 _TEXTS = ("\na b\n", "a b")
@@ -71,12 +76,14 @@ def detect_format(tokenizer: Any, chat_template: str | None = None) -> str:
     template = chat_template or getattr(tokenizer, "chat_template", None)
     if isinstance(template, dict):
         template = template.get("tool_use") or template.get("default")
+    if not isinstance(template, str) and template_of(tokenizer) is not None:
+        return _DECLARED
     if not isinstance(template, str):
         raise _undecided("the tokenizer has no chat template", _by_tokens(tokenizer, ""))
     for text in _TEXTS:
         given = {"text": text, "count": 3}
         for answer in _rendered_calls(tokenizer, template, given):
-            found = _without_twins([name for name in FORMATS if _reads(name, answer, given)], template)
+            found = _without_twins([name for name in _NAMED if _reads(name, answer, given)], template)
             if len(found) == 1:
                 return found[0]
             if found:
@@ -84,6 +91,8 @@ def detect_format(tokenizer: Any, chat_template: str | None = None) -> str:
     found = [name for name, texts in _EVIDENCE.items() if all(text in template for text in texts)]
     if len(found) == 1:
         return found[0]
+    if not found and template_of(tokenizer) is not None:
+        return _DECLARED
     reason = "the chat template renders no tool call that a parser reads"
     raise _undecided(reason, found or _by_tokens(tokenizer, template))
 
@@ -143,7 +152,7 @@ def _without_twins(found: list[str], template: str) -> list[str]:
 def _by_tokens(tokenizer: Any, template: str) -> list[str]:
     """Return the formats of which at least the call's opener is a token, or stands in the template."""
     added = set(tokenizer.get_added_vocab())
-    openers = {name: _opener(name) for name in FORMATS}
+    openers = {name: _opener(name) for name in _NAMED}
     return [name for name, opener in openers.items() if opener and (opener in added or opener in template)]
 
 

@@ -67,6 +67,7 @@ FORMATS: dict[str, str] = {
     "plamo3": "plamo3:PLaMo3ToolParser",
     "pythonic": "pythonic:PythonicToolParser",
     "qwen_xml": "qwen_xml:QwenXMLToolParser",
+    "response_template": "response_template:ResponseTemplateToolParser",
     "seed_oss": "seed_oss:SeedOSSToolParser",
     "step3": "step3:Step3ToolParser",
     "xlam": "xlam:XLAMToolParser",
@@ -89,6 +90,7 @@ ALIASES: dict[str, str] = {
     "granite-20b-fc": "granite_20b_fc",
     "granite3": "granite",
     "granite4": "hermes",
+    "hf": "response_template",
     "internlm": "internlm2",
     "interns1": "internlm2",
     "iquest_q1": "iquest",
@@ -194,4 +196,7 @@ def _detected(kwargs: dict[str, Any]) -> str:
     tokenizer, template = kwargs.pop("tokenizer", None), kwargs.pop("chat_template", None)
     if tokenizer is None:
         raise SGLangConfigError('get_tool_parser("auto") needs tokenizer=, whose chat template tells the format')
-    return detect_format(tokenizer, template)
+    detected = detect_format(tokenizer, template)
+    if detected == "response_template":
+        kwargs["tokenizer"] = tokenizer
+    return detected

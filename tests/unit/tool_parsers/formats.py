@@ -6,7 +6,7 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from strands_sglang.tool_parsers import ParsedTurn, ToolParser, get_tool_parser
@@ -75,6 +75,7 @@ class Format:
         needs_all: Whether the calls must be the whole answer, so that nothing may stand before them.
         several: Whether an answer can have several calls.
         closed: Whether something must follow the JSON of a call, so that text behind it is an error.
+        options: Arguments that the parser is made with.
         cases: The format's own cases.
     """
 
@@ -87,11 +88,12 @@ class Format:
     needs_all: bool = False
     several: bool = True
     closed: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
     cases: Sequence[Case] = ()
 
     def parser(self) -> ToolParser:
         """Return a new parser of this format."""
-        return get_tool_parser(self.name)
+        return get_tool_parser(self.name, **self.options)
 
     def parse(self, text: str, **context: Any) -> ParsedTurn:
         """Read a text with the tools of these suites."""

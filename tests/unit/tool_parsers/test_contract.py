@@ -63,7 +63,8 @@ def test_what_is_no_name_is_answered_with_the_names(name: Any) -> None:
 
 def test_every_name_in_the_registry_makes_a_parser() -> None:
     for name in TOOL_PARSER_REGISTRY:
-        assert isinstance(get_tool_parser(name), ToolParser)
+        if ALIASES.get(name, name) != "response_template":  # that one must be told its format
+            assert isinstance(get_tool_parser(name), ToolParser)
 
 
 def test_hermes_takes_the_arguments_of_earlier_releases() -> None:

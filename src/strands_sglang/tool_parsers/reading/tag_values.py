@@ -96,6 +96,10 @@ class ValueGrammar(ABC):
         """Whether the end of the call stands at `place` and what follows shows that it is no text of a value."""
         return self.ends(source, place)
 
+    def behind_end(self, source: Source, place: int) -> int:
+        """Return the place behind the end of the parameters, which stands at `place`; the call's closer follows."""
+        return place + len(self.end_tag)
+
     def value(self, source: Source, tool: str, header: Header, text: str) -> TypedValue:
         """Return the value that a parameter's text is, as the tool's schema directs."""
         types = source.tools.declared_types(tool, header.key)
@@ -116,7 +120,7 @@ class ValueGrammar(ABC):
         outcome = CallOutcome(
             status=read.status, name=head.name, input=read.values, reason=read.reason, native_id=head.native_id
         )
-        return brackets.close(source, start, end + len(self.end_tag), outcome)
+        return brackets.close(source, start, self.behind_end(source, end), outcome)
 
 
 @dataclass(slots=True)
