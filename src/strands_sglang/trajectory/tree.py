@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Trajectory:
     """All turns of one episode, in every conversation and branch.
 
@@ -56,6 +56,13 @@ class Trajectory:
         return self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]  # equal by value and growing
+
+    def __repr__(self) -> str:
+        ending = None if self.termination is None else self.termination.reason.value
+        return (
+            f"Trajectory(id={self.id!r}, turns={len(self.turns)}, branches={len(self.leaves)}, reward={self.reward}, "
+            f"termination={ending})"
+        )
 
     def add(self, turn: Turn) -> None:
         """Append a committed turn."""
@@ -119,8 +126,10 @@ class Trajectory:
         """Yield the last chosen turns of each branch: those without a chosen follower."""
         followed: set[int] = set()
         for turn in self.turns:
-            if id(turn) in chosen and turn.parent is not None:
-                followed.update(id(earlier) for earlier in turn.parent.path())
+            earlier = turn.parent if id(turn) in chosen else None
+            while earlier is not None and id(earlier) not in followed:
+                followed.add(id(earlier))
+                earlier = earlier.parent
         yield from (turn for turn in self.turns if id(turn) in chosen and id(turn) not in followed)
 
     @staticmethod

@@ -35,7 +35,7 @@ class TurnFate(StrEnum):
     the answer and dropped all that came after."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Turn:
     """One call of the engine.
 
@@ -61,6 +61,12 @@ class Turn:
     fate: TurnFate = TurnFate.KEPT
     images: tuple[str, ...] = ()
     credit: dict[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        # Short, and without the turns before it: those of a long episode would be shown again for each turn.
+        parent = None if self.parent is None else self.parent.index
+        tokens = f"prompt={len(self.prompt)} tokens, sampled={len(self.sampled)} tokens"
+        return f"Turn(index={self.index}, parent={parent}, lineage={self.lineage}, fate={self.fate}, {tokens})"
 
     def path(self) -> list[Turn]:
         """Return the turns from the root to this one."""

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -124,3 +127,16 @@ def test_a_turns_credit_is_spread_over_its_trainable_tokens() -> None:
     assert sample.turns == (first, second)
     assert sample.credit("advantage") == [None, None, None, None, None, 0.5]
     assert sample.credit("reward") == [None] * 6
+
+
+def test_a_long_episode_is_shown_in_short_copied_and_pickled() -> None:
+    trajectory = Trajectory(id="e1", reward=0.5)
+    for _ in range(3000):
+        turn_after(trajectory, trajectory.turns[-1] if trajectory.turns else None, prompt=[1, 2], sampled=[3])
+
+    assert repr(trajectory) == "Trajectory(id='e1', turns=3000, branches=1, reward=0.5, termination=None)"
+    assert repr(trajectory.turns[-1]) == (
+        "Turn(index=2999, parent=2998, lineage=main, fate=kept, prompt=2 tokens, sampled=1 tokens)"
+    )
+    assert pickle.loads(pickle.dumps(trajectory)) == trajectory
+    assert copy.deepcopy(trajectory) == trajectory
