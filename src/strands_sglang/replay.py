@@ -155,6 +155,8 @@ def _played(turn: Turn, body: dict[str, Any]) -> Played:
     start = body.get("logprob_start_len", -1)
     if body.get("return_logprob") and isinstance(start, int) and start >= 0:
         meta["input_token_logprobs"] = _prompt_logprobs(turn, start)
+    if "indexer_topk" in facts:
+        meta["indexer_topk"] = facts["indexer_topk"]
     if (support := sampled.support) is not None:
         meta["output_token_sampling_mask"] = list(support)
         meta["output_token_sampling_logprobs"] = support.logprob_list()

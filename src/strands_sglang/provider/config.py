@@ -19,6 +19,8 @@ class SGLangConfig(TypedDict, total=False):
         return_prompt_logprob: Ask for the logprobs of prompt tokens too, which costs the server logits for each.
             Default False.
         return_routed_experts: Ask for the expert rows of a MoE model. Default False.
+        return_indexer_topk: Ask for the positions that a sparse-attention indexer chose, of all tokens in every turn.
+            Default False.
         return_sampling_mask: Ask for the tokens that top-k, top-p and min-p left to choose from, for each sampled token
             (`Segment.support`). The server takes it with a `top_k` up to its `--sampling-mask-max-tokens`. Default
             False.
@@ -43,6 +45,7 @@ class SGLangConfig(TypedDict, total=False):
     return_logprob: bool | None
     return_prompt_logprob: bool | None
     return_routed_experts: bool | None
+    return_indexer_topk: bool | None
     return_sampling_mask: bool | None
     enable_thinking: bool | None
     chat_template_kwargs: dict[str, Any] | None
@@ -59,6 +62,7 @@ _FLAGS = (
     "return_logprob",
     "return_prompt_logprob",
     "return_routed_experts",
+    "return_indexer_topk",
     "return_sampling_mask",
     "enable_thinking",
     "continue_truncated",

@@ -46,6 +46,7 @@ def sampled_facts(
         "weights_widened": [[span.start, span.end] for span in reply.weight_versions if span.widened] or None,
         "routed_experts": reply.routed_experts,
         "routed_experts_start_len": None if reply.routed_experts is None else request.routed_experts_start_len,
+        "indexer_topk": reply.indexer_topk,
         "sampling_mask": support.to_fact() if (support := _support(reply)) is not None else None,
         "calls": [_call_facts(call, carried) for call in parsed.calls] or None,
     }

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from strands_sglang.rollout import LogprobKind
 from strands_sglang.trajectory import Turn
 
 _GRAMMARS = ("json_schema", "regex", "ebnf", "structural_tag")
@@ -58,7 +59,7 @@ def conditions_of(turn: Turn, *, defaults: Mapping[str, Any]) -> Conditions:
     temperature = params.get("temperature", 1.0)
     if not isinstance(temperature, int | float):
         return Conditions(obstacle=f"the record names no temperature but {temperature!r}")
-    if temperature < _GREEDY_BELOW:
+    if temperature < _GREEDY_BELOW or turn.sampled.facts.get("logprob_kind") == LogprobKind.UNTEMPERED:
         return Conditions()
     if temperature != 1 and params.get("top_k") == 1:
         # Beside other greedy requests the server leaves the temperature out, beside others not.

@@ -19,6 +19,10 @@ from .tempered import bounds
 
 # Tokens of text shown before and after a difference.
 _BEFORE, _AFTER = 12, 6
+_UNTEMPERED = (
+    "the recorded values are those of temperature 1, which a server that was started with "
+    "SGLANG_RETURN_ORIGINAL_LOGPROB=1 gives for every temperature"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,8 @@ class Judge:
         first = next((pair for pair in pairs if not abs(pair[1] - pair[2]) <= tolerance), None)
         found = None if first is None else self._difference(judged, branch.ids, first)
         verdict, reason = _verdict(turn, scores, bool(pairs), found, missing, not_comparable, unscored)
+        if verdict is Verdict.DIFFERS and conditions.temperature != 1 and self._is_untempered(judged, scores):
+            reason = _UNTEMPERED
         return TurnReport(
             **identity(judged, branch),
             verdict=verdict,
@@ -109,6 +115,14 @@ class Judge:
         least, most = bounds(token, value, likeliest, temperature=temperature, vocab_size=self.vocab_size)
         # The nearest value that it can have been.
         return min(max(recorded, least), most) if most - least <= tolerance else None
+
+    def _is_untempered(self, judged: Judged, scores: Scores) -> bool:
+        """Whether all values are those of temperature 1."""
+        pairs = (
+            (recorded, scores.values[judged.begin + offset - scores.start])
+            for offset, recorded in enumerate(judged.turn.sampled.logprob_list())
+        )
+        return all(one is None or other is None or abs(one - other) <= self.tolerance for one, other in pairs)
 
     def _difference(self, judged: Judged, ids: Sequence[int], pair: tuple[int, float, float]) -> Difference:
         offset, recorded, again = pair

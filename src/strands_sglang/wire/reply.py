@@ -87,6 +87,8 @@ class GenerateReply:
         input_logprobs: Values of the last `len(input_logprobs)` prompt tokens, the first of them None; None when
             not asked for.
         routed_experts: Base64 of the routing rows, or None when not asked for.
+        indexer_topk: Base64 of the rows of a sparse-attention indexer, for all tokens but the last; None when not asked
+            for.
         sampling_mask: For each sampled token, the ids that truncation left to choose from, itself among them; None when
             not asked for.
         sampling_logprobs: For each sampled token, its log-probability among those, None where the server gave null;
@@ -110,6 +112,7 @@ class GenerateReply:
     prompt_token_ids: list[int] | None = None
     input_logprobs: list[float | None] | None = None
     routed_experts: str | None = None
+    indexer_topk: str | None = None
     sampling_mask: list[list[int]] | None = None
     sampling_logprobs: list[float | None] | None = None
     rid: str = ""
@@ -158,6 +161,7 @@ class _Reading:
             prompt_token_ids=self.prompt_token_ids(),
             input_logprobs=self.input_logprobs(aborted),
             routed_experts=self.routed_experts(ids, aborted),
+            indexer_topk=self.indexer_topk(ids, aborted),
             sampling_mask=mask,
             sampling_logprobs=None if mask is None else self.sampling_logprobs(ids, mask),
             rid=self.rid,
@@ -270,22 +274,34 @@ class _Reading:
     def routed_experts(self, ids: list[int], aborted: bool) -> str | None:
         if not self.request.return_routed_experts:
             return None
-        rows: str | None = self.take(self.meta, "routed_experts", str, optional=True)
+        start = self.request.routed_experts_start_len
+        return self.rows("routed_experts", len(self.request.input_ids) + len(ids) - 1 - start, aborted)
+
+    def indexer_topk(self, ids: list[int], aborted: bool) -> str | None:
+        if not self.request.return_indexer_topk:
+            return None
+        return self.rows("indexer_topk", len(self.request.input_ids) + len(ids) - 1, aborted)
+
+    def rows(self, key: str, count: int, aborted: bool) -> str | None:
+        """Return a base64 text of so many rows of int32."""
+        rows: str | None = self.take(self.meta, key, str, optional=True)
         if rows is None and not aborted:
+            flag = key.replace("_", "-")
             self.fail(
-                "return_routed_experts was asked for, but meta_info has no routed_experts",
-                hint="start the server with --enable-return-routed-experts; some routers drop the field",
+                f"return_{key} was asked for, but meta_info has no {key}",
+                hint=f"start the server with --enable-return-{flag}; some routers drop the field",
             )
         if rows is None or self.request.image_data:  # with images the positions are the server's own
             return rows
-        count = len(self.request.input_ids) + len(ids) - 1 - self.request.routed_experts_start_len
         if row_bytes(rows, count) is not None:
             return rows
         if aborted:
             return None  # what carries it on asks for all rows again
         self.fail(
-            f"meta_info.routed_experts is {len(rows)} characters, which are not base64 of {count} rows of int32",
-            hint="a server older than 0.5.12 sends all rows whatever routed_experts_start_len says",
+            f"meta_info.{key} is {len(rows)} characters, which are not base64 of {count} rows of int32",
+            hint="a server older than 0.5.12 sends all rows whatever routed_experts_start_len says"
+            if key == "routed_experts"
+            else None,
         )
 
     def sampling_mask(self, ids: list[int], aborted: bool) -> list[list[int]] | None:

@@ -28,6 +28,7 @@ _OWN_FIELDS = frozenset(
         "return_prompt_token_ids",
         "return_routed_experts",
         "routed_experts_start_len",
+        "return_indexer_topk",
         "return_sampling_mask",
         "image_data",
     }
@@ -52,6 +53,8 @@ class GenerateRequest:
         return_prompt_token_ids: Ask the server for the ids it read; they are compared with `input_ids`.
         return_routed_experts: Ask for the experts that each token was routed to (mixture-of-experts models).
         routed_experts_start_len: First absolute position of the routing rows.
+        return_indexer_topk: Ask for the positions that a sparse-attention indexer chose for each token; always those of
+            the whole sequence.
         return_sampling_mask: Ask for the tokens that top-k, top-p and min-p left to choose from, for each sampled
             token. The server takes it with a `top_k` from 1 to its `--sampling-mask-max-tokens`.
         image_data: Images, in the order of their placeholders; empty for none.
@@ -67,6 +70,7 @@ class GenerateRequest:
     return_prompt_token_ids: bool = False
     return_routed_experts: bool = False
     routed_experts_start_len: int = 0
+    return_indexer_topk: bool = False
     return_sampling_mask: bool = False
     image_data: Sequence[Any] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -149,6 +153,8 @@ class GenerateRequest:
             fields["return_routed_experts"] = True
             if self.routed_experts_start_len:
                 fields["routed_experts_start_len"] = self.routed_experts_start_len
+        if self.return_indexer_topk:
+            fields["return_indexer_topk"] = True
         if self.return_sampling_mask:
             fields["return_sampling_mask"] = True
         if self.image_data:

@@ -247,7 +247,11 @@ def test_a_reply_that_does_not_agree_with_itself_is_an_error(
 
 @pytest.mark.parametrize(
     ("field", "word"),
-    [("return_prompt_token_ids", "prompt_token_ids is missing"), ("return_routed_experts", "no routed_experts")],
+    [
+        ("return_prompt_token_ids", "prompt_token_ids is missing"),
+        ("return_routed_experts", "no routed_experts"),
+        ("return_indexer_topk", "no indexer_topk"),
+    ],
 )
 def test_what_was_asked_for_and_is_missing_is_an_error(field: str, word: str) -> None:
     with pytest.raises(SGLangDecodingError, match=word) as raised:
@@ -266,6 +270,17 @@ def test_routing_rows_of_another_number_are_an_error(size: int) -> None:
     body["meta_info"]["routed_experts"] = base64.b64encode(bytes(size)).decode()
     with pytest.raises(SGLangDecodingError, match="not base64 of 4 rows of int32"):
         read(body, **fields)
+
+
+def test_rows_of_an_indexer_are_those_of_all_tokens_but_the_last() -> None:
+    body = recorded()
+    body["meta_info"]["indexer_topk"] = base64.b64encode(bytes(4 * 8 * 2)).decode()
+    assert read(body, return_indexer_topk=True).indexer_topk == body["meta_info"]["indexer_topk"]
+    assert read(body).indexer_topk is None
+
+    body["meta_info"]["indexer_topk"] = base64.b64encode(bytes(4 * 3)).decode()
+    with pytest.raises(SGLangDecodingError, match="not base64 of 8 rows"):
+        read(body, return_indexer_topk=True)
 
 
 def test_a_server_that_read_other_ids_is_an_error() -> None:

@@ -274,6 +274,28 @@ async def test_routing_rows_are_played_where_they_are_asked_for_as_they_were(rec
         await Replay(recorded).client().generate(prompt_of(recorded.turns[0]), return_routed_experts=True)
 
 
+async def test_rows_of_an_indexer_are_asked_for_recorded_and_played() -> None:
+    async def play(client: SGLangClient) -> Trajectory:
+        model = model_of(client, return_indexer_topk=True)
+        await Agent(model=model, callback_handler=None).invoke_async("Hello?")
+        return model.trajectory
+
+    prompt = len(prompt_of((await play_once()).turns[0]))
+    rows = base64.b64encode(bytes(4 * (prompt + 1 - 1))).decode()
+    recorded = await play(scripted(Turn(text=END, meta={"indexer_topk": rows})))
+
+    assert recorded.turns[0].sampled.facts["indexer_topk"] == rows
+    again = await play(Replay(recorded).client())
+    assert again.turns[0].sampled.facts["indexer_topk"] == rows
+
+
+async def play_once() -> Trajectory:
+    """An episode of one empty answer."""
+    model = model_of(scripted(END))
+    await Agent(model=model, callback_handler=None).invoke_async("Hello?")
+    return model.trajectory
+
+
 async def test_a_server_that_named_no_weights_names_none() -> None:
     reply = await Replay(with_rows(0)).client().send(GenerateRequest(input_ids=[1, 2]))
 

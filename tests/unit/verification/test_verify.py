@@ -124,6 +124,20 @@ async def test_with_a_few_tokens_told_another_temperature_is_never_a_failure(
     assert {turn.verdict for turn in report.turns} <= {Verdict.AGREES, Verdict.NOT_COMPARABLE}
 
 
+async def test_values_that_leave_the_temperature_out_are_told_as_such(record: Record, client: SGLangClient) -> None:
+    trajectory = await record()
+    for turn in trajectory.turns:
+        change(turn, facts={"sampling_params": {"temperature": 0.5}})
+
+    report = await verify(trajectory, client, top_logprobs=VOCABULARY)
+    assert report.failures
+    assert all("SGLANG_RETURN_ORIGINAL_LOGPROB=1" in turn.reason for turn in report.failures)
+
+    for turn in trajectory.turns:
+        change(turn, facts={**turn.sampled.facts, "logprob_kind": "untempered"})
+    assert (await verify(trajectory, client)).complete
+
+
 async def test_greedy_turns_are_compared(record: Record, client: SGLangClient) -> None:
     assert (await verify(await record(temperature=0.0), client)).complete
 
