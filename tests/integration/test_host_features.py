@@ -8,8 +8,8 @@ as well, and where a test is about something that only a finished episode shows,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -82,6 +82,16 @@ async def test_a_sliding_window_over_thirty_questions(served: Served, measure: C
     check_trajectory(served, model, measure, "sliding window")
 
 
+@contextmanager
+def no_text_no_summary() -> Iterator[None]:
+    """Pass over the host's refusal of a summary without text: a summary is sampled as well, and may be anything."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "contained no text" not in str(error):
+            raise
+
+
 async def test_a_summarising_manager(served: Served, measure: Callable[[str, str], None]) -> None:
     async with provider(served, context_window_limit=1000) as model:
         manager = SummarizingConversationManager(
@@ -90,7 +100,7 @@ async def test_a_summarising_manager(served: Served, measure: Callable[[str, str
         host = agent(model, conversation_manager=manager)
         # Each question brings 30 tokens at the very least, so the window is full before the last one.
         for number in range(40):
-            with suppress(*CUT_SHORT):
+            with suppress(*CUT_SHORT), no_text_no_summary():
                 await host.invoke_async(f"What is {number} + {number * 7}?")
             if Lineage.SIDE_CALL in {turn.lineage for turn in model.trajectory.turns[:-3]}:
                 break

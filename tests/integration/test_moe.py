@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from strands_sglang.verification import verify
 from strands_sglang.wire import GenerateReply, GenerateRequest
 
 from .conftest import StartServer
-from .episodes import Served, episode
+from .episodes import ATTEMPTS, CUT_SHORT, Served, episode
 from .forward_pass import Opinion, forward
 from .sglang_cpu.checkpoints import mixture
 from .sglang_cpu.install import default_environment
@@ -69,12 +70,17 @@ def assert_rows_are_the_routers(rollout: Rollout, routing: RoutedExperts, opinio
 async def test_the_rows_of_an_episode_are_those_of_the_models_router(
     moe: Served, checkpoint: Path, measure: Callable[[str, str], None]
 ) -> None:
-    async with episode(moe, sampling_params=SAMPLED, return_routed_experts=True) as run:
-        for question in QUESTIONS:
-            await run.agent.invoke_async(question)
-        rollout = run.model.rollout
+    for _ in range(ATTEMPTS):
+        async with episode(moe, sampling_params=SAMPLED, return_routed_experts=True) as run:
+            with suppress(*CUT_SHORT):
+                for question in QUESTIONS:
+                    await run.agent.invoke_async(question)
+            rollout = run.model.rollout
+        if len(run.exchanges) >= 4:
+            break
+    else:
+        pytest.fail("no episode of several turns")
 
-    assert len(run.exchanges) >= 4, "no episode of several turns"
     # Each turn but the first asks only for what is new.
     assert [exchange.sent.get("routed_experts_start_len", 0) > 0 for exchange in run.exchanges] == [False] + [True] * (
         len(run.exchanges) - 1
@@ -88,7 +94,7 @@ async def test_the_rows_of_an_episode_are_those_of_the_models_router(
 
 async def test_a_generation_that_was_aborted_and_carried_on_has_every_row(moe: Served, checkpoint: Path) -> None:
     prompt = moe.tokenizer.encode("<|im_start|>user\nTell a long story.<|im_end|>\n<|im_start|>assistant\n")
-    sampling = {"temperature": 1.0, "max_new_tokens": 150, "ignore_eos": True}
+    sampling = {"temperature": 1.0, "max_new_tokens": 600, "ignore_eos": True}
     request = GenerateRequest(input_ids=prompt, sampling_params=sampling, return_routed_experts=True)
     async with SGLangClient(moe.url) as client, httpx.AsyncClient(base_url=moe.url) as watcher:
         task = asyncio.create_task(client.send(request))
@@ -117,7 +123,8 @@ def one_turn(prompt: Sequence[int], reply: GenerateReply) -> Rollout:
 
 async def test_an_episode_of_a_mixture_of_experts_is_verified(moe: Served) -> None:
     async with episode(moe, sampling_params=SAMPLED) as run:
-        await run.agent.invoke_async(QUESTIONS[0])
+        with suppress(*CUT_SHORT):
+            await run.agent.invoke_async(QUESTIONS[0])
     async with SGLangClient(moe.url) as client:
         report = await verify(run.model.trajectory, client, tokenizer=moe.tokenizer)
 
