@@ -48,7 +48,8 @@ RECIPES = {
     "atropos": Recipe(requirements=("atroposlib==0.4.0",)),
     "skyrl": Recipe(
         requirements=(
-            TORCH, "skyrl==0.3.0", "hydra-core", "loguru", "omegaconf", "ray", "skyrl-gym", "tensordict", "torchdata",
+            TORCH, "skyrl==0.3.0", "aiohttp", "hydra-core", "jaxtyping", "loguru", "omegaconf", "ray", "skyrl-gym",
+            "tensordict", "torchdata",
         ),
     ),
     "tinker": Recipe(

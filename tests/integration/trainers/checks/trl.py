@@ -58,6 +58,7 @@ def step_of_the_trainer() -> dict[str, Any]:
             per_device_train_batch_size=4,
             num_generations=2,
             max_steps=1,
+            logging_steps=1,
             use_cpu=True,
             bf16=False,
             report_to=[],
