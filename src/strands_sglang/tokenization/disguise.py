@@ -184,7 +184,11 @@ class Disguise:
             return value
         if type(value) is dict or isinstance(value, Mapping):
             copied = {}
+            harmless = self._block.harmless
             for key, item in value.items():
+                if type(item) is str and item in harmless and key in harmless:
+                    copied[key] = item
+                    continue
                 name = self._cover_text(key, f"{where} (key)", bordering=free) if isinstance(key, str) else key
                 place = f"{where}.{key}"
                 if isinstance(item, str) and key in _STRUCTURAL and not free:
@@ -206,7 +210,7 @@ class Disguise:
             return text
         if not text.isascii():
             self._look_for_foreign(text, where)
-        escaped = set(spelled(text))
+        escaped = spelled(text)
         self.foreign |= escaped
         if not self._covers:
             return text

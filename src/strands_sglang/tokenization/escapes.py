@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 FIRST, LAST = 0x100000, 0x10FFFD
-_BEGINNINGS = ("\\U0010", "\\udb")
 _ESCAPED = re.compile(r"\\U0010([0-9a-f]{4})|\\u(db[c-f][0-9a-f])\\u(d[c-f][0-9a-f]{2})")
+_NONE: frozenset[str] = frozenset()
 _IN_USE: ContextVar[tuple[int, int]] = ContextVar("_IN_USE", default=(FIRST, LAST))
 
 
@@ -35,7 +35,7 @@ def in_use(first: int, last: int) -> Iterator[None]:
 
 def unescaped(text: str) -> str:
     """Return a rendering with the characters in use in the place of their escapes."""
-    if not any(beginning in text for beginning in _BEGINNINGS):
+    if not _may_hold_escapes(text):
         return text
     first, last = _IN_USE.get()
 
@@ -45,10 +45,15 @@ def unescaped(text: str) -> str:
     return _ESCAPED.sub(character, text)
 
 
-def spelled(text: str) -> Iterator[str]:
-    """Yield the private-use characters whose escapes a text spells."""
-    if any(beginning in text for beginning in _BEGINNINGS):
-        yield from (chr(_code_point(match)) for match in _ESCAPED.finditer(text))
+def spelled(text: str) -> frozenset[str]:
+    """Return the private-use characters whose escapes a text spells."""
+    if not _may_hold_escapes(text):
+        return _NONE
+    return frozenset(chr(_code_point(match)) for match in _ESCAPED.finditer(text))
+
+
+def _may_hold_escapes(text: str) -> bool:
+    return "\\U0010" in text or "\\udb" in text
 
 
 def _code_point(match: re.Match[str]) -> int:
