@@ -96,7 +96,7 @@ class Trajectory:
             and (include_discarded or turn.fate is not TurnFate.DISCARDED)
         }
         rows: list[tuple[Turn, list[int]]] = []
-        trained: set[int] = set()
+        trained: dict[int, int] = {}
         for leaf in self._sample_leaves(chosen):
             mask = list(self._mask(leaf, chosen, trained))
             if any(mask):
@@ -133,14 +133,20 @@ class Trajectory:
         yield from (turn for turn in self.turns if id(turn) in chosen and id(turn) not in followed)
 
     @staticmethod
-    def _mask(leaf: Turn, chosen: set[int], trained: set[int]) -> Iterator[int]:
-        """Yield the mask of a branch, marking its turns as trained; turns trained elsewhere count as context."""
+    def _mask(leaf: Turn, chosen: set[int], trained: dict[int, int]) -> Iterator[int]:
+        """Yield the mask of a branch, noting how many ids of each turn are trained.
+
+        What is trained in another branch counts as context. Of a turn whose end was replaced there and stands here, the
+        end is trained here.
+        """
         path = leaf.path()
         for turn, after in zip_longest(path, path[1:]):
             yield from [0] * len(turn.prompt)
-            trainable = id(turn) in chosen and id(turn) not in trained
-            trained.add(id(turn))
-            yield from [int(trainable)] * (len(turn.sampled) - (after.prompt.replaces if after else 0))
+            length = len(turn.sampled) - (after.prompt.replaces if after else 0)
+            done = min(trained.get(id(turn), 0), length) if id(turn) in chosen else length
+            trained[id(turn)] = max(trained.get(id(turn), 0), length)
+            yield from [0] * done
+            yield from [1] * (length - done)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the episode as JSON values, with format and version.

@@ -140,3 +140,16 @@ def test_a_long_episode_is_shown_in_short_copied_and_pickled() -> None:
     )
     assert pickle.loads(pickle.dumps(trajectory)) == trajectory
     assert copy.deepcopy(trajectory) == trajectory
+
+
+def test_a_token_that_one_branch_replaces_is_trained_in_the_branch_that_keeps_it() -> None:
+    trajectory = Trajectory()
+    first = turn_after(trajectory, None, prompt=[1], sampled=[3, 4])
+    replacing = turn_after(trajectory, first, prompt=[5], sampled=[6])
+    object.__setattr__(replacing.prompt, "replaces", 1)
+    turn_after(trajectory, first, prompt=[7], sampled=[8])
+
+    one, other = trajectory.samples()
+
+    assert (one.rollout.token_ids, one.loss_mask) == ([1, 3, 5, 6], [0, 1, 0, 1])
+    assert (other.rollout.token_ids, other.loss_mask) == ([1, 3, 4, 7, 8], [0, 0, 1, 0, 1])
