@@ -1,9 +1,9 @@
 """What it costs to run many episodes, and long ones.
 
 `crowd`: `--episodes` episodes of `--turns` turns, all at once in one process, against a stub of `/generate` that
-answers after 200 ms; beside it the agent loop alone, over a model in this process that answers after the same time.
-`long`: one episode of many tool turns, in one invocation and in several. Each case runs in a process of its own, and so
-does the stub. CPU is that of all threads of the process.
+answers after 200 ms; beside it the same agents without a run, and the agent loop alone, over a model in this process
+that answers after the same time. `long`: one episode of many tool turns, in one invocation and in several. Each case
+runs in a process of its own, and so does the stub. CPU is that of all threads of the process.
 
     python benchmarks/many_episodes.py crowd
     python benchmarks/many_episodes.py long
@@ -85,6 +85,8 @@ class StubTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer at once."""
+        if request.url.path != "/generate":
+            return httpx.Response(200, json={})
         body = self._stub.answer(await request.aread())
         return httpx.Response(200, content=body, headers={"content-type": "application/json"})
 
@@ -146,6 +148,20 @@ async def crowd(episodes: int, turns: int, url: str) -> dict[str, Any]:
             endings[episode.termination.reason.value] += 1
             tokens += episode.metrics["sampled_tokens"]
         return {**since.passed(episodes * turns), "endings": dict(endings), "sampled_tokens": tokens}
+
+
+async def agents_alone(episodes: int, turns: int, url: str) -> dict[str, Any]:
+    """Run the same agents without `run_episodes`: no endings, no limits, no isolation."""
+    tokenizer = get_tokenizer(TINY_MODEL)
+    async with SGLangClient(url, max_connections=episodes) as client:
+
+        async def one(question: str) -> str:
+            return (await agent_of(SGLangModel(client=client, tokenizer=tokenizer)).invoke_async(question)).stop_reason
+
+        await one("Warm up?")
+        since = Since()
+        endings = Counter(await asyncio.gather(*(one(f"Question {n}?") for n in range(episodes))))
+        return {**since.passed(episodes * turns), "endings": dict(endings)}
 
 
 async def loop_alone(episodes: int, turns: int) -> dict[str, Any]:
@@ -243,7 +259,9 @@ def crowd_and_loop(episodes: int, turns: int) -> None:
     )
     try:
         assert stub.stdout is not None
-        show("crowd", episodes, turns, f"http://127.0.0.1:{int(stub.stdout.readline())}")
+        url = f"http://127.0.0.1:{int(stub.stdout.readline())}"
+        show("agents", episodes, turns, url)
+        show("crowd", episodes, turns, url)
     finally:
         stub.kill()
         stub.wait()
@@ -251,8 +269,9 @@ def crowd_and_loop(episodes: int, turns: int) -> None:
 
 def case(name: str, arguments: list[str]) -> Any:
     """Return the coroutine of a case."""
-    if name == "crowd":
-        return crowd(int(arguments[0]), int(arguments[1]), arguments[2])
+    if name in ("crowd", "agents"):
+        of_server = crowd if name == "crowd" else agents_alone
+        return of_server(int(arguments[0]), int(arguments[1]), arguments[2])
     if name == "loop":
         return loop_alone(int(arguments[0]), int(arguments[1]))
     return long(int(arguments[0]), None if arguments[1] == "None" else int(arguments[1]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,16 +91,6 @@ class Repeats:
         short = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest())
         count = self._seen[short] = self._seen.get(short, 0) + 1
         return key if count == 1 else f"{key}#{count}"
-
-
-async def prompts_of(items: Iterable[Any] | AsyncIterator[Any]) -> AsyncIterator[Prompt]:
-    """Yield the prompts of an iterable or an asynchronous one, as far as they are asked for."""
-    if hasattr(items, "__aiter__"):
-        async for item in items:
-            yield Prompt.of(item)
-    else:
-        for item in items:
-            yield Prompt.of(item)
 
 
 def jsonable(value: Any) -> Any:

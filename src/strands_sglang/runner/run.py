@@ -26,8 +26,8 @@ from .interrupts import on_sigint
 from .ledger import Ledger
 from .players import Player
 from .progress import Progress
-from .prompts import Repeats, prompts_of
 from .run_options import RunOptions
+from .source import Source
 from .tally import Tally
 from .telemetry import Telemetry
 from .threads import use_daemon_threads
@@ -138,6 +138,7 @@ class EpisodeRun:
 
     async def _set_up(self, resources: ExitStack) -> None:
         options = self._options
+        self._source = Source(self._prompts, group_size=options.group_size)
         use_daemon_threads()
         self._tally.began = time.monotonic()
         self._go = asyncio.Event()
@@ -162,7 +163,6 @@ class EpisodeRun:
             before=self._ledger.finished_of if self._ledger else {},
         )
         await self._player.start()
-        self._contexts = self._all_contexts()
         if options.stop_on_sigint:
             resources.enter_context(on_sigint(self._on_sigint))
         progress = Progress(options.progress, self._tally)
@@ -196,16 +196,7 @@ class EpisodeRun:
         finally:
             self._ending.cancel()
             await asyncio.gather(progress, self._ending, return_exceptions=True)
-            await self._contexts.aclose()
             await self._player.close()
-
-    async def _all_contexts(self) -> AsyncGenerator[EpisodeContext, None]:
-        """Yield every episode of every prompt, the episodes of a prompt one after another."""
-        repeats = Repeats()
-        async for prompt in prompts_of(self._prompts):
-            key = repeats.key_of(prompt)
-            for index in range(self._options.group_size):
-                yield EpisodeContext(prompt=prompt, key=key, group_index=index)
 
     async def _work(self) -> None:
         """Play one episode after another."""
@@ -218,9 +209,9 @@ class EpisodeRun:
     async def _next(self) -> EpisodeContext | None:
         """Return the next episode to begin, once there is room for its outcome; None when no more is to begin."""
         async with self._next_lock:
-            if not await self._unless_no_more(self._room.acquire()):
+            if not await self._has(self._room.acquire(), at_once=not self._room.locked()):
                 return None
-            while await self._unless_no_more(self._go.wait()):
+            while await self._has(self._go.wait(), at_once=self._go.is_set()):
                 context = await self._next_context()
                 if context is None:
                     break
@@ -232,7 +223,9 @@ class EpisodeRun:
     async def _next_context(self) -> EpisodeContext | None:
         """Ask the prompts for one more; where that fails, what runs goes on to its end before the error is raised."""
         try:
-            return await self._unless_no_more(anext(self._contexts, None))
+            if (context := self._source.at_once()) is not None:
+                return context
+            return await self._has(self._source.next(), at_once=not self._source.may_wait)
         except Exception as error:
             self._error = self._error or error
             return None
@@ -246,9 +239,17 @@ class EpisodeRun:
         self._groups.leave_out(context)
         return False
 
-    async def _unless_no_more(self, awaited: Awaitable[T]) -> T | None:
-        """Await something, or return None as soon as no more is to begin."""
-        task = asyncio.ensure_future(awaited)
+    async def _has(self, awaited: Awaitable[T], *, at_once: bool) -> T | None:
+        """Await something, or return None as soon as no more is to begin.
+
+        Args:
+            awaited: What to await.
+            at_once: Whether it is known not to wait; that costs no task.
+        """
+        task = asyncio.ensure_future(awaited) if not at_once else None
+        if task is None:
+            value = await awaited
+            return None if self._no_more.done() else value
         waited: set[asyncio.Future[Any]] = {task, self._no_more}
         try:
             await asyncio.wait(waited, return_when="FIRST_COMPLETED")
