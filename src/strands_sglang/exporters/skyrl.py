@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from strands_sglang.errors import ExportError
+
 from .base import Alignment, OneRowExporter, RoutedExporter
 from .ending import Ending, ending_of
 from .held import Held
@@ -68,6 +70,7 @@ class SkyRLExporter(RoutedExporter, OneRowExporter):
             row is rows[-1] or row.episode is not after.episode
             for row, after in zip(rows, [*rows[1:], rows[-1]], strict=True)
         ]
+        _check_apart(rows)
         output = {
             "prompt_token_ids": [row.token_ids[: row.prompt_length] for row in rows],
             "response_ids": [row.response(row.token_ids) for row in rows],
@@ -97,6 +100,19 @@ class SkyRLExporter(RoutedExporter, OneRowExporter):
             last = max(position for position in range(piece.start, piece.end) if row.mask[position])
             values[last] = credit[last] or 0.0 if credit is not None else 0.0
         return row.response(values)
+
+
+def _check_apart(rows: list[Row]) -> None:
+    """Refuse two episodes with one trajectory id: SkyRL would take them for one."""
+    taken: dict[tuple[str, int], Row] = {}
+    for row in rows:
+        first = taken.setdefault(tuple(_trajectory_id(row).values()), row)
+        if first.episode is not row.episode:
+            raise ExportError(
+                f"episodes {first.episode.id} and {row.episode.id} are both number {row.episode.group_index or 0} of "
+                f"group {row.episode.group_id}",
+                hint="set trajectory.group_index to the position within the group",
+            )
 
 
 def _trajectory_id(row: Row) -> dict[str, Any]:

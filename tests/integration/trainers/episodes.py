@@ -52,7 +52,7 @@ def group(size: int = 4, *, seed: int = 0) -> list[Trajectory]:
 def branched(*, seed: int = 0) -> Trajectory:
     """An episode of three samples that share turns."""
     numbers = random.Random(seed)
-    episode = Trajectory(id="7", reward=1.0, group_id="0", group_index=0)
+    episode = Trajectory(id="7", reward=1.0, group_id="77", group_index=0)
     for index, parent in enumerate((None, 0, 0, 1, 1)):
         episode.add(turn(numbers, index, None if parent is None else episode.turns[parent]))
     return episode

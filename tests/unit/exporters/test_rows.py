@@ -263,6 +263,11 @@ def test_skyrl_puts_a_turns_reward_at_its_last_trainable_token() -> None:
     assert row["rewards"] == [[0.0, 0.25, 0.0, 0.75]]
 
 
+def test_skyrl_tells_episodes_apart() -> None:
+    with pytest.raises(ExportError, match="episodes 12 and 13 are both number 4 of group 3"):
+        get_exporter("skyrl").export([episode(), episode(id="13")])
+
+
 def test_skyrl_step_by_step() -> None:
     exporter = get_exporter("skyrl", several="all")
 

@@ -95,7 +95,7 @@ def batch_of_the_asynchronous_trainer() -> dict[str, Any]:
         for name in ("async_rollout_worker", "async_grpo_trainer", "packing")
     )
     rows = get_exporter("trl_async", arrays="numpy").export([*group(), branched()]).rows
-    row = packing.TreeRow()
+    packed = packing.TreeRow()
     torch = importlib.import_module("torch")
     samples = [worker.RolloutSample(**fields) for fields in rows]
     for sample in samples:
@@ -103,8 +103,9 @@ def batch_of_the_asynchronous_trainer() -> dict[str, Any]:
             name: torch.from_numpy(getattr(sample, name)) for name in ("input_ids", "completion_mask", "old_log_probs")
         }
         rest = {name: getattr(sample, name) for name in ("advantage", "group_id", "model_version", "metrics")}
-        row.add({**columns, **rest})
-    batch = trainer.DataCollatorForRollout(pad_token_id=0)([[row]])
+        packed.add({**columns, **rest})
+    batch = trainer.DataCollatorForRollout(pad_token_id=0)([[packed]])
     return {
-        "every trainable token is packed": batch["token_index"].numel() == sum(sum(r["completion_mask"]) for r in rows)
+        "every trainable token is packed": batch["token_index"].numel()
+        == sum(int(row["completion_mask"].sum()) for row in rows)
     }
