@@ -83,6 +83,8 @@ class LocalPlayer:
             self.resume()
 
     def _meet(self, model: SGLangModel) -> None:
+        if not isinstance(model.client, SGLangClient):
+            return  # a double that only sends
         self._clients.add(model.client)
         if self._paused:
             model.client.pause()

@@ -61,6 +61,13 @@ class Progress:
         elif self._lines:
             self._print()
 
+    def say(self, words: str) -> None:
+        """Show a line between the numbers, where anything is shown."""
+        if self._live is not None:
+            self._live.console.print(words, highlight=False)
+        elif self._lines:
+            print(words, file=sys.stderr, flush=True)
+
     async def keep_up(self) -> None:
         """Show the numbers from time to time, until cancelled."""
         if self._live is None and not self._lines:

@@ -165,14 +165,13 @@ class EpisodeRun:
         await self._player.start()
         if options.stop_on_sigint:
             resources.enter_context(on_sigint(self._on_sigint))
-        progress = Progress(options.progress, self._tally)
-        resources.enter_context(progress)
+        self._progress = resources.enter_context(Progress(options.progress, self._tally))
         if options.deadline is not None:
             self._after(options.deadline, f"the run's deadline of {options.deadline:g} s passed")
         if self.interrupted or self._groups.enough:
             self._begin_no_more()
         workers = [asyncio.create_task(self._work()) for _ in range(options.concurrency)]
-        self._tasks: list[asyncio.Task[None]] = [*workers, asyncio.create_task(progress.keep_up())]
+        self._tasks: list[asyncio.Task[None]] = [*workers, asyncio.create_task(self._progress.keep_up())]
         self._ending = asyncio.create_task(self._announce_end(workers))
 
     async def _announce_end(self, workers: list[asyncio.Task[None]]) -> None:
@@ -326,8 +325,11 @@ class EpisodeRun:
         self._sigints += 1
         self.interrupted = True
         if self._sigints == 1:
+            grace = self._options.stop_grace
+            running = self._tally.running
+            self._progress.say(f"{running} running episodes have {grace:g} s; Ctrl-C again ends them at once")
             self._begin_no_more()
-            self._after(self._options.stop_grace, "the run was interrupted")
+            self._after(grace, "the run was interrupted")
         else:
             self._error = KeyboardInterrupt()
             self._stop_all(stopped("the run was interrupted"))
