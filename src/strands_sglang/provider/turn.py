@@ -202,6 +202,7 @@ async def _unless(signal: threading.Event | None, awaited: Any) -> Any:
     if signal is None:
         return await awaited
     loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
 
     def look() -> None:
         nonlocal timer

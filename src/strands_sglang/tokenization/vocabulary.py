@@ -80,7 +80,8 @@ class Vocabulary:
         unknown = named.get("unk_token") or getattr(getattr(self._backend, "model", None), "unk_token", None)
         self._forbidden = frozenset(self.by_id) - {token.id for token in self.tokens.values() if token.text == unknown}
         self._pattern = re.compile(_alternatives(self.tokens)) if self.tokens else None
-        self._first_characters = tuple(sorted({text[0] for text in self.tokens}))
+        first = "".join(map(re.escape, sorted({text[0] for text in self.tokens})))
+        self._first_characters = re.compile(f"[{first}]" if first else "(?!)")
         self._words = self._words_of_plain()
         self._anchor = next((t for t in self.tokens.values() if not (t.rstrip or t.normalized)), None)
         self._start_is_neutral = self._anchor is None or self._encodes_alike_after(self._anchor)
@@ -91,7 +92,7 @@ class Vocabulary:
 
     def find(self, text: str) -> Iterator[re.Match[str]]:
         """Yield the control token literals in a text, leftmost and longest, as the tokenizer would match them."""
-        if self._pattern is None or not any(character in text for character in self._first_characters):
+        if self._pattern is None or self._first_characters.search(text) is None:
             return iter(())
         return self._pattern.finditer(text)
 
