@@ -45,7 +45,20 @@ class BeamToolParser(GptOssToolParser, ValueGrammar):
         end = read.run(source, self, name, message.body)
         if isinstance(end, Wrong):
             return self.broken(source, message, read.reached, end.status, end.reason, name)
-        return self.close(source, message, Attempt(message.start, end, read.status, name, read.values, read.reason))
+        attempt = self.close(source, message, Attempt(message.start, end, read.status, name, read.values, read.reason))
+        return self._certain(source, attempt)
+
+    def _certain(self, source: Source, attempt: Attempt) -> Attempt:
+        """Return the attempt, ambiguous if another closing tag follows within the message: it may have ended early."""
+        following = source.find(self.start_mark, attempt.end)
+        further = source.find(self.value_closer, attempt.end)
+        if source.by_id(self.end_marks[0]) or further < 0 or 0 <= following < further:
+            return attempt
+        reason = f"another {self.value_closer.strip()} follows the call, so where it ends cannot be told"
+        attempt = attempt._replace(end=following if following >= 0 else source.end)
+        if attempt.status is not ToolParseStatus.OK:
+            return attempt
+        return attempt._replace(status=ToolParseStatus.AMBIGUOUS, reason=reason)
 
     def head(self, source: Source, place: int) -> Head | Wrong:
         """Never used: the name stands in the header of the message."""

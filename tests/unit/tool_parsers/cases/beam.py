@@ -39,6 +39,12 @@ FORMAT = Format(
             calls=(("ok", "f", {"a": "x</rfl:parameter><|end|>"}),),
         ),
         Case(
+            fact="a closing tag behind the call leaves open where it ended",
+            text=call("f", parameter("a", "x\n</rfl:parameter><|end|>\n")),
+            calls=("ambiguous",),
+            content="",
+        ),
+        Case(
             fact="a value without its newlines is an error",
             text=call("f", '<rfl:parameter name="a">x</rfl:parameter>'),
             calls=("malformed",),
