@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,8 +117,13 @@ async def _tokenizer(args: argparse.Namespace, client: SGLangClient) -> Any:
         named = (await client.model_info()).get("tokenizer_path")
     except (SGLangNotFoundError, SGLangDecodingError):  # no SGLang, or a router; each branch will tell
         return None
-    # A name on the hub is not fetched unasked.
-    return get_tokenizer(named) if isinstance(named, str) and Path(named).is_dir() else None
+    if not isinstance(named, str) or not Path(named).is_dir():
+        return None  # a name on the hub is not fetched unasked
+    try:
+        return get_tokenizer(named)
+    except SGLangConfigError as error:
+        print(f"strands-sglang: no text is shown: {error}", file=sys.stderr)
+        return None
 
 
 def _records(path: Path) -> Iterator[Trajectory | Rollout]:

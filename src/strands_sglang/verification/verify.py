@@ -76,7 +76,7 @@ async def verify(
     scoring = _Scoring(
         client=client,
         judge=Judge(tolerance=tolerance, vocab_size=vocab_size or client.vocab_size, tokenizer=tokenizer),
-        vocab_size=vocab_size or client.vocab_size or (len(tokenizer) if tokenizer is not None else None),
+        vocab_size=vocab_size or client.vocab_size or (len(tokenizer) if hasattr(tokenizer, "__len__") else None),
         top_logprobs=top_logprobs,
         defaults=info.get("preferred_sampling_params") or {},
         weight_version=info.get("weight_version"),

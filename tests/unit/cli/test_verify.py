@@ -183,3 +183,16 @@ def test_bad_arguments_and_servers_out_of_reach_are_told(
     assert main(["verify", file, "--base-url", url, "--tolerance", "0"]) == 2
     assert main(["verify", file, "--base-url", "http://127.0.0.1:9"]) == 2
     assert "tolerance must be" in capsys.readouterr().err
+
+
+def test_a_folder_of_the_servers_without_a_tokenizer_only_costs_the_text(
+    episode: Trajectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = ScriptedEngine(lambda _: Refusal(status=404), model_info={"tokenizer_path": str(tmp_path)})
+    with Served(engine) as served:
+        code = main(["verify", saved(tmp_path / "r.jsonl", episode), "--base-url", served.url])
+
+    shown = capsys.readouterr()
+    assert code == 1
+    assert "no text is shown" in shown.err
+    assert "turn 1: unscored" in shown.out
