@@ -101,7 +101,7 @@ def sglang_url(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def served_model(sglang_url: str) -> str:
     """Path or name of the served model's tokenizer, as the server gives it."""
-    reply = httpx.get(f"{sglang_url}/model_info", timeout=30.0)
+    reply = httpx.get(f"{sglang_url}/model_info", timeout=300.0)
     info: dict[str, Any] = reply.raise_for_status().json()
     name = str(info["tokenizer_path"])
     # A server started from here may have been given a relative path.

@@ -162,7 +162,7 @@ def score(url: str, token_ids: list[int]) -> list[float | None]:
         "return_logprob": True,
         "logprob_start_len": 0,
     }
-    reply = httpx.post(f"{url}/generate", json=body, timeout=120.0)
+    reply = httpx.post(f"{url}/generate", json=body, timeout=600.0)
     scored = reply.raise_for_status().json()["meta_info"]["input_token_logprobs"]
     for (_, told, _), token in zip(scored, token_ids, strict=True):
         # SGLang tells the last id of the vocabulary, and ids beyond, as 0 here; the value is that of the real id.

@@ -20,7 +20,7 @@ from .episodes import (
     episode,
     largest_difference,
 )
-from .watching import load_of, until_load
+from .watching import PATIENCE, load_of, until_load
 
 QUESTION = "What is 25 * 17?"
 GREEDY: dict[str, Any] = {"temperature": 0.0, "max_new_tokens": 300}
@@ -30,7 +30,7 @@ LONG: dict[str, Any] = {"temperature": 1.0, "max_new_tokens": 800, "ignore_eos":
 @pytest.fixture
 async def idle(served: Served) -> Served:
     """The server, once it is done with what earlier tests left behind."""
-    async with httpx.AsyncClient(base_url=served.url, timeout=60.0) as client:
+    async with httpx.AsyncClient(base_url=served.url, timeout=PATIENCE) as client:
         await until_load(partial(load_of, client), lambda load: load.is_none)
     return served
 
@@ -121,7 +121,7 @@ async def test_a_cancelled_turn_leaves_the_record_as_it_was(idle: Served) -> Non
 
 async def mid_generation(rid: Awaitable[str], url: str) -> str:
     """Wait until a generation, sent next and the only one of the server, has sampled its first token."""
-    async with httpx.AsyncClient(base_url=url, timeout=60.0) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as client:
         sent = await rid
         await until_load(partial(load_of, client), lambda load: load.running == 1)
     return sent
@@ -130,5 +130,5 @@ async def mid_generation(rid: Awaitable[str], url: str) -> str:
 async def abort_in_mid_generation(rid: Awaitable[str], url: str) -> None:
     """Abort a generation from outside."""
     sent = await mid_generation(rid, url)
-    async with httpx.AsyncClient(base_url=url, timeout=60.0) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as client:
         (await client.post("/abort_request", json={"rid": sent})).raise_for_status()
