@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRAINERS: dict[str, str] = {
+    "agent_lightning": "agent_lightning:AgentLightningExporter",
     "areal": "areal:ARealExporter",
     "art": "art:ARTExporter",
     "atropos": "atropos:AtroposExporter",
@@ -27,11 +28,13 @@ TRAINERS: dict[str, str] = {
     "nemo_rl": "nemo_rl:NeMoRLExporter",
     "parquet": "generic:ParquetExporter",
     "prime_rl": "prime_rl:PrimeRLExporter",
+    "rllm": "rllm:RLLMExporter",
     "skyrl": "skyrl:SkyRLExporter",
     "slime": "slime:SlimeExporter",
     "tinker": "tinker:TinkerExporter",
     "trl": "trl:TRLExporter",
     "trl_async": "trl:TRLAsyncExporter",
+    "verifiers": "verifiers:VerifiersExporter",
     "verl": "verl:VerlExporter",
 }
 """Our exporters: name to module and class below this package."""

@@ -177,7 +177,66 @@ def jsonl(row: Row) -> list[Columns]:
     ]
 
 
+def calls(found: list[tuple[list[int], list[int], list[float | None]]]) -> list[Columns]:
+    """Put calls that extend one another together again, as trainers of this kind do."""
+    merged: list[Columns] = []
+    for prompt, ids, logprobs in found:
+        last = merged[-1] if merged else None
+        if last is not None and prompt[: len(last.tokens)] == last.tokens:
+            gap = len(prompt) - len(last.tokens)
+            assert last.logprobs is not None
+            tokens, mask = prompt + ids, [*last.mask, *[0] * gap, *[1] * len(ids)]
+            merged[-1] = Columns(tokens=tokens, mask=mask, logprobs=[*last.logprobs, *[None] * gap, *logprobs])
+        else:
+            mask = [0] * len(prompt) + [1] * len(ids)
+            merged.append(Columns(tokens=prompt + ids, mask=mask, logprobs=[*[None] * len(prompt), *logprobs]))
+    return merged
+
+
+def agent_lightning(row: Row) -> list[Columns]:
+    return calls(
+        [
+            (triplet["prompt"]["token_ids"], triplet["response"]["token_ids"], triplet["response"]["log_probs"])
+            for triplet in row["triplets"]
+        ]
+    )
+
+
+def rllm(row: Row) -> list[Columns]:
+    return [
+        columns
+        for trajectory in row["trajectories"]
+        for columns in calls(
+            [(step["prompt_ids"], step["response_ids"], step["logprobs"]) for step in trajectory["steps"]]
+        )
+    ]
+
+
+def verifiers(row: Row) -> list[Columns]:
+    nodes = row["nodes"]
+    assert [node["parent"] for node in nodes] == [None, *range(len(nodes) - 1)]
+    logprobs: list[float | None] = []
+    advantages: list[float | None] = []
+    for node in nodes:
+        assert len(node["token_ids"]) == len(node["mask"])
+        assert len(node["logprobs"]) == sum(node["mask"])
+        given = iter(node["logprobs"])
+        credit = iter(node["advantages"] or [0.25] * sum(node["mask"]))
+        logprobs += [next(given) if mask else 0.0 for mask in node["mask"]]
+        advantages += [next(credit) if mask else 0.0 for mask in node["mask"]]
+    return [
+        Columns(
+            tokens=[token for node in nodes for token in node["token_ids"]],
+            mask=[int(mask) for node in nodes for mask in node["mask"]],
+            logprobs=logprobs,
+            outside=0.0,
+            advantages=advantages,
+        )
+    ]
+
+
 READERS: dict[str, Callable[[Row], list[Columns]]] = {
+    "agent_lightning": agent_lightning,
     "areal": areal,
     "art": art,
     "atropos": atropos,
@@ -186,13 +245,18 @@ READERS: dict[str, Callable[[Row], list[Columns]]] = {
     "nemo_rl": nemo_rl,
     "parquet": jsonl,
     "prime_rl": prime_rl,
+    "rllm": rllm,
     "skyrl": skyrl,
     "slime": slime,
     "tinker": tinker,
     "trl": trl,
     "trl_async": trl_async,
+    "verifiers": verifiers,
     "verl": verl,
 }
+
+PER_TURN = frozenset({"agent_lightning", "rllm"})
+"""Exporters that give trained turns alone: no tail after the last, no turn with a masked token."""
 
 ALL_SAMPLES: dict[str, dict[str, Any]] = {
     "areal": {"unknown_version": UNKNOWN_VERSION},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from strands_sglang.exporters import EXPORTERS, Exported, get_exporter
 from strands_sglang.trajectory import Sample, Trajectory
 
-from .readers import ALL_SAMPLES, ANY, READERS, UNKNOWN_VERSION, Columns
+from .readers import ALL_SAMPLES, ANY, PER_TURN, READERS, UNKNOWN_VERSION, Columns
 from .trees import FIRST_SAMPLED, batches, logprob_of, version_of
 
 SELECTIONS = st.fixed_dictionaries({"include_side_calls": st.booleans(), "include_discarded": st.booleans()})
@@ -54,7 +55,7 @@ def test_rows_train_what_the_samples_train_in_order(batch: list[Trajectory], cho
         mask = [int(mask and value is not None) for mask, value in zip(sample.loss_mask, logprobs, strict=True)]
         expected.append((tokens, trained(tokens, mask)))
 
-    for name in NAMES:
+    for name in set(NAMES) - PER_TURN:
         found = [(row.tokens, trained(row.tokens, row.mask)) for row in columns_of(name, exported(name, batch, chosen))]
         once = [token for _, tokens in found for token in tokens]
         # The rows of Atropos stand in groups.
@@ -62,6 +63,27 @@ def test_rows_train_what_the_samples_train_in_order(batch: list[Trajectory], cho
         assert name == "atropos" or found == expected
         assert len(once) == len(set(once))
         assert all(token >= FIRST_SAMPLED for token in once)
+
+
+@FEW
+@given(batch=batches(), chosen=SELECTIONS)
+def test_turns_on_their_own_are_those_of_the_samples_that_are_whole(
+    batch: list[Trajectory], chosen: dict[str, bool]
+) -> None:
+    expected = [token for sample in samples_of(batch, chosen) for token in tokens_of_whole_turns(sample)]
+
+    for name in PER_TURN:
+        rows = columns_of(name, exported(name, batch, chosen))
+        assert ([token for row in rows for token in trained(row.tokens, row.mask)], name) == (expected, name)
+
+
+def tokens_of_whole_turns(sample: Sample) -> Iterator[int]:
+    """The trainable tokens of those turns none of whose tokens lacks a logprob."""
+    tokens, logprobs = sample.rollout.token_ids, sample.rollout.logprobs
+    owner = {token: turn.index for turn in sample.turns for token in turn.sampled.ids}
+    columns = list(zip(tokens, sample.loss_mask, logprobs, strict=True))
+    broken = {owner[token] for token, mask, value in columns if mask and value is None}
+    yield from (token for token, mask, _ in columns if mask and owner[token] not in broken)
 
 
 @FEW
@@ -121,8 +143,9 @@ def test_an_ending_that_says_nothing_about_the_policy_trains_nothing(
         found = {token for row in masked for token in trained(row.tokens, row.mask)}
         assert found <= allowed, name
         assert found == {token for row in dropped for token in trained(row.tokens, row.mask)}, name
-        assert len(masked) == len(samples_of(batch, chosen)), name
-        assert len(dropped) == len(samples_of(good, chosen)), name
+        if name not in PER_TURN:
+            assert len(masked) == len(samples_of(batch, chosen)), name
+            assert len(dropped) == len(samples_of(good, chosen)), name
 
 
 @FEW

@@ -445,6 +445,95 @@ def test_atropos_groups() -> None:
     assert second["scores"] == [0.5]
 
 
+def test_agent_lightning() -> None:
+    made = episode(metadata={"task": "sum"})
+    made.turns[1].credit["reward"] = 1.0
+
+    row = get_exporter("agent_lightning").export(made).row
+
+    assert row == {
+        "rollout_id": "12",
+        "final_reward": 0.5,
+        "triplets": [
+            {
+                "prompt": {"token_ids": [1, 2]},
+                "response": {"token_ids": [1000, 1001], "log_probs": [LOGPROBS[1000], LOGPROBS[1001]]},
+                "reward": None,
+                "metadata": {"turn": 0},
+            },
+            {
+                "prompt": {"token_ids": [1, 2, 1000, 1001, 3]},
+                "response": {"token_ids": [1002], "log_probs": [LOGPROBS[1002]]},
+                "reward": 1.0,
+                "metadata": {"turn": 1},
+            },
+        ],
+        "metadata": {"task": "sum"},
+    }
+
+
+def test_rllm() -> None:
+    made = episode(termination=Termination(reason=TerminationReason.MAX_TOKENS))
+    resampled(0, made, weight_spans=(("7", 0, 1), ("8", 1, 2)))
+    resampled(1, made, weight_spans=(("default", 0, 1),))
+
+    result = get_exporter("rllm").export(made)
+
+    (trajectory,) = result.row["trajectories"]
+    assert (trajectory["uid"], trajectory["name"], trajectory["reward"]) == ("12/0", "main", 0.5)
+    assert trajectory["steps"] == [
+        {
+            "id": "0",
+            "prompt_ids": [1, 2],
+            "response_ids": [1000, 1001],
+            "logprobs": [LOGPROBS[1000], LOGPROBS[1001]],
+            "reward": 0.0,
+            "done": False,
+            "advantage": 0.25,
+            "weight_version": 7,
+        },
+        {
+            "id": "1",
+            "prompt_ids": [1, 2, 1000, 1001, 3],
+            "response_ids": [1002],
+            "logprobs": [LOGPROBS[1002]],
+            "reward": 0.5,
+            "done": True,
+            "advantage": 0.75,
+            "weight_version": None,
+        },
+    ]
+    assert result.row["artifacts"] == {"ending": "max_tokens", "detail": ""}
+    assert sum(loss.count for loss in result.losses if loss.field == "weight_versions") == 3
+
+
+def test_verifiers() -> None:
+    row = get_exporter("verifiers", decode=str).export(episode(metadata={"task": "sum"})).row
+
+    assert row["rewards"] == {"reward": 0.5}
+    assert row["info"] == {"task": "sum", "episode": "12"}
+    assert row["nodes"][:2] == [
+        {
+            "parent": None,
+            "message": {"role": "user", "content": "[1, 2]"},
+            "sampled": False,
+            "token_ids": [1, 2],
+            "mask": [False, False],
+            "logprobs": [],
+            "advantages": None,
+        },
+        {
+            "parent": 0,
+            "message": {"role": "assistant", "content": "[1000, 1001]"},
+            "sampled": True,
+            "token_ids": [1000, 1001],
+            "mask": [True, True],
+            "logprobs": [LOGPROBS[1000], LOGPROBS[1001]],
+            "advantages": [0.25, 0.25],
+        },
+    ]
+
+
 def test_jsonl_holds_the_whole_record_of_a_sample() -> None:
     made = episode(termination=Termination(reason=TerminationReason.MAX_TOKENS), metadata={"a": [1]})
 

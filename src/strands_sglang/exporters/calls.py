@@ -1,0 +1,52 @@
+"""A row as the calls it consists of, for trainers that take each turn on its own.
+
+Owns `Call`. A turn is a call where all its sampled tokens in the row are trainable; a turn with a masked token in
+between cannot be given without it, so it is left out whole, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from strands_sglang.trajectory import Turn
+
+from .result import LossBook
+from .row import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of the engine whose sampled tokens are trained.
+
+    Attributes:
+        turn: The turn of the record.
+        prompt_ids: Everything the engine read for it.
+        ids: What it sampled, without a stop token that the template replaced afterwards.
+        logprobs: One for each of `ids`; None for all where some are not measured.
+        versions: The weight version of each of `ids`, None where it is not told.
+    """
+
+    turn: Turn
+    prompt_ids: list[int]
+    ids: list[int]
+    logprobs: list[float] | None
+    versions: list[str | None]
+
+
+def calls_of(row: Row, losses: LossBook) -> Iterator[Call]:
+    """Yield the trained calls of a row, in order."""
+    for piece in row.trained_pieces():
+        start, end = piece.start, piece.end
+        trained = sum(row.mask[start:end])
+        if trained < end - start:
+            losses.note("loss_mask", trained, "tokens", "another token of their turn is masked, and turns are whole")
+            continue
+        measured = [value for value in row.logprobs[start:end] if value is not None]
+        yield Call(
+            turn=piece.turn,
+            prompt_ids=row.token_ids[:start],
+            ids=row.token_ids[start:end],
+            logprobs=measured if len(measured) == end - start else None,
+            versions=row.versions[start:end],
+        )

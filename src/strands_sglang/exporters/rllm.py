@@ -1,0 +1,93 @@
+"""rLLM: an `Episode` with a trajectory of steps for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, ClassVar
+
+from .base import Alignment, Exporter
+from .calls import Call, calls_of
+from .held import Held
+from .result import LossBook
+from .row import Row
+
+
+@dataclass(frozen=True, kw_only=True)
+class RLLMExporter(Exporter):
+    """rLLM's `Episode` (`rllm/types.py`), one per episode with a trajectory per sample.
+
+    Alignment: per turn; a step for each trained call, with the whole prompt that it read. `logprobs` has the response's
+    length, or is empty where they were left out (`missing_logprob="omit"`). rLLM reads missing ones as probability 1,
+    so otherwise a trainable token without logprob is refused, or masked, which leaves out its whole turn.
+
+    `advantage` is the per-turn credit of that name, one number a step; None where a turn has none. A step's `reward` is
+    0.0 but for the last one of a trajectory, which has the episode's. `weight_version` is the oldest of a step's tokens
+    where all are integers, else None. Cannot hold: routing, images, temperature, group, and which token of a step has
+    which weight version; the ending is in `artifacts`.
+
+    Attributes:
+        advantage: Name of the per-turn number that is a step's advantage.
+    """
+
+    name: ClassVar[str] = "rllm"
+    alignment: ClassVar[Alignment] = Alignment.TURN
+    held: ClassVar[frozenset[Held]] = frozenset(
+        {Held.REWARD, Held.TERMINATION, Held.METADATA, Held.WEIGHT, Held.LINEAGE, Held.WEIGHT_VERSIONS}
+    )
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **Exporter.choices,
+        "missing_logprob": ("raise", "mask", "omit"),
+    }
+
+    advantage: str = "advantage"
+
+    def _holds_credit(self, name: str) -> bool:
+        return name == self.advantage
+
+    def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
+        for _, group in groupby(rows, key=lambda row: id(row.episode)):
+            of_episode = list(group)
+            episode, ending = of_episode[0].episode, of_episode[0].episode.termination
+            yield {
+                "id": episode.id,
+                "task": of_episode[0].metadata,
+                "trajectories": [self._trajectory(row, losses) for row in of_episode],
+                "artifacts": {} if ending is None else {"ending": ending.reason.value, "detail": ending.detail},
+                "metrics": {},
+            }
+
+    def _trajectory(self, row: Row, losses: LossBook) -> dict[str, Any]:
+        steps = [self._step(call, losses) for call in calls_of(row, losses)]
+        if steps:
+            steps[-1] |= {"done": True, "reward": row.episode.reward or 0.0}
+        return {
+            "uid": f"{row.episode.id}/{row.sample.index}",
+            "name": row.sample.lineage.value,
+            "steps": steps,
+            "reward": row.episode.reward,
+        }
+
+    def _step(self, call: Call, losses: LossBook) -> dict[str, Any]:
+        return {
+            "id": str(call.turn.index),
+            "prompt_ids": call.prompt_ids,
+            "response_ids": call.ids,
+            "logprobs": [] if self.omits_logprobs else call.logprobs or [],
+            "reward": 0.0,
+            "done": False,
+            "advantage": call.turn.credit.get(self.advantage),
+            "weight_version": _version(call, losses),
+        }
+
+
+def _version(call: Call, losses: LossBook) -> int | None:
+    told = [version for version in call.versions if version is not None]
+    numbers = [int(version) for version in told if version.isdigit()]
+    if len(numbers) < len(told):
+        losses.note(Held.WEIGHT_VERSIONS, len(told), "tokens", "rLLM takes integers only")
+        return None
+    if len(set(numbers)) > 1:
+        losses.note(Held.WEIGHT_VERSIONS, len(told), "tokens", "only the oldest of a step is held")
+    return min(numbers, default=None)
