@@ -61,7 +61,7 @@ def hostile(form: Format) -> Iterator[str]:
     whole = form.render([("f", {"a": "x"})])
     units = [*form.marks, *(form.think or ()), "<", "[", "{", '"', "\n", "[f(a=", whole[:-1], "".join(form.marks)]
     units += [form.marks[0] + "{", form.marks[0] + '{"a":"', form.marks[0] + form.marks[1], "\n" + form.marks[0]]
-    units += [whole[: len(whole) // 2], whole[: len(whole) * 3 // 4]]
+    units += [whole[: len(whole) // 2], whole[: len(whole) * 3 // 4], "".join(form.think or ()) + "\n"]
     for unit in dict.fromkeys(units):
         yield (unit * (HOSTILE_SIZE // len(unit) + 1))[:HOSTILE_SIZE]
     first = form.marks[0]

@@ -81,6 +81,13 @@ def test_the_format_of_a_template_is_found(name: str, wanted: str) -> None:
     assert detect_format(real_tokenizer("qwen3"), chat_template(name)) == wanted
 
 
+@pytest.mark.parametrize("name", ["kerzgrr-Monostich-2-base", "penfever-grug-67b-a2b-sft-s2-thinking-step630"])
+def test_a_template_that_prints_calls_of_no_known_format_is_refused_whatever_marks_it_has(name: str) -> None:
+    # Both have Granite's mark, and other calls behind it.
+    with pytest.raises(SGLangConfigError, match="renders no tool call that a parser reads"):
+        detect_format(real_tokenizer("qwen3"), chat_template(name))
+
+
 def test_auto_makes_the_parser() -> None:
     parser = get_tool_parser("auto", tokenizer=real_tokenizer("qwen3"))
 
