@@ -134,6 +134,7 @@ async def _run(args: argparse.Namespace, target: AgentTarget, reward: Any) -> in
     )
     unfinished = 0
     try:
+        await target.prepare()
         async for episode in episodes:
             unfinished += not episode.finished
     finally:

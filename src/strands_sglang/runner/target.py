@@ -53,6 +53,15 @@ class AgentTarget:
         made = factory(context) if takes_positional(factory) else factory()
         return await made if inspect.isawaitable(made) else made
 
+    async def prepare(self) -> None:
+        """Make client, tokenizer and parser now, so that a server that is not there is told before the first episode.
+
+        Raises:
+            SGLangError: If the server does not answer, or its tokenizer cannot be loaded.
+        """
+        if self.base_url is not None:
+            await self._model_maker()
+
     async def aclose(self) -> None:
         """Close the client, where one was made."""
         parts, self._parts = self._parts, None

@@ -156,3 +156,14 @@ def test_prompts_that_are_not_there_are_told(tmp_path: Path, capsys: pytest.Capt
     assert main(["run", TARGET, str(tmp_path / "none.jsonl"), "-o", str(tmp_path / "out.jsonl")]) == 2
 
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_server_that_is_not_there_is_told_before_the_first_episode(
+    prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out.jsonl"
+
+    assert main(["run", TARGET, str(prompts), "-o", str(output), "--base-url", "http://127.0.0.1:9"]) == 2
+
+    assert "127.0.0.1:9" in capsys.readouterr().err
+    assert not output.exists()

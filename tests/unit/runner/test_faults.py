@@ -15,7 +15,7 @@ from strands_sglang.runner import Episode, run_episodes
 from .conftest import END, World, add, call, fail, hang
 
 Build = Callable[..., World]
-EPISODES = 100
+EPISODES = 50
 
 # What is met after the first tool turn, and how the episode ends by it.
 FAULTS: dict[int, tuple[str, TerminationReason]] = {
@@ -94,5 +94,5 @@ async def test_faults_are_told_right_and_cost_nobody_else_anything(world: Build,
     assert sorted(int(episode.prompt.content) for episode in episodes) == list(range(EPISODES))
     saved = {record.id: record for record in read_records(output)}
     assert saved == {episode.trajectory.id: episode.trajectory for episode in episodes}
-    assert run.metrics()["aborts"] == 2
+    assert run.metrics()["aborts"] == 1
     assert all(episode.trajectory.turns for episode in episodes)
