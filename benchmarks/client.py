@@ -90,8 +90,11 @@ def strands_sglang_conversation(url: str, connections: int) -> tuple[Send, Close
     known: dict[int, PromptIds] = {}
 
     async def send(ids: list[int]) -> Any:
-        start = known.setdefault(id(ids), PromptIds(ids[:-256]))
-        request = GenerateRequest(input_ids=start.extended(ids[-256:]), sampling_params=SAMPLING, conversation_id="c")
+        if id(ids) not in known:
+            known[id(ids)] = PromptIds(ids[:-256])
+        request = GenerateRequest(
+            input_ids=known[id(ids)].extended(ids[-256:]), sampling_params=SAMPLING, conversation_id="c"
+        )
         return await client.send(request)
 
     return send, client.close

@@ -32,10 +32,20 @@ class PromptIds(Sequence[int]):
 
     def __init__(self, ids: Iterable[int] = ()) -> None:
         """Encode `ids`."""
-        chunk, encoded = _encode(ids)
-        # Arrays are invisible to the garbage collector. Lists of thousands of ids, one per request on its way, would be
-        # walked through again and again.
-        self._chunks: tuple[array[int], ...] = (chunk,) if chunk else ()
+        self._begin(*_encode(ids))
+
+    @classmethod
+    def once(cls, ids: Iterable[int]) -> PromptIds:
+        """Return ids that are sent and let go: kept as they come, since packing them takes longer than encoding."""
+        prompt = object.__new__(cls)
+        plain = tuple(ids)
+        prompt._begin(plain, _json_of(plain))
+        return prompt
+
+    def _begin(self, chunk: array[int] | tuple[int, ...], encoded: bytes) -> None:
+        # Arrays, and tuples of integers, are invisible to the garbage collector. Lists of thousands of ids, one per
+        # request on its way, would be walked through again and again.
+        self._chunks: tuple[array[int] | tuple[int, ...], ...] = (chunk,) if chunk else ()
         self.json: tuple[bytes, ...] = (encoded,) if chunk else ()
         self._length = len(chunk)
         self._highest: int | None = None  # computed when first asked for
@@ -55,7 +65,8 @@ class PromptIds(Sequence[int]):
     @property
     def newest(self) -> array[int]:
         """The ids that were added last; not to be changed."""
-        return self._chunks[-1] if self._chunks else array("i")
+        newest = self._chunks[-1] if self._chunks else ()
+        return newest if isinstance(newest, array) else array("i", newest)
 
     @property
     def highest(self) -> int:
@@ -112,6 +123,15 @@ class PromptIds(Sequence[int]):
 def _encode(ids: Iterable[int]) -> tuple[array[int], bytes]:
     """Return ids as an array, and their JSON without its brackets."""
     plain = ids if isinstance(ids, list | tuple) else list(ids)
+    encoded = _json_of(plain)
+    try:
+        return array("i", plain), encoded
+    except OverflowError as error:
+        raise SGLangConfigError(f"input_ids must be integers below 2**31, got {max(plain)}") from error
+
+
+def _json_of(plain: list[int] | tuple[int, ...]) -> bytes:
+    """Return the JSON of ids without its brackets."""
     try:
         encoded = orjson.dumps(plain)[1:-1]
     except TypeError as error:
@@ -122,7 +142,4 @@ def _encode(ids: Iterable[int]) -> tuple[array[int], bytes]:
         raise SGLangConfigError(
             f"input_ids must be integers of 0 or more, got {plain[position]!r} at position {position} of the ids given"
         )
-    try:
-        return array("i", plain), encoded
-    except OverflowError as error:
-        raise SGLangConfigError(f"input_ids must be integers below 2**31, got {max(plain)}") from error
+    return encoded

@@ -111,7 +111,7 @@ class GenerateRequest:
     @property
     def prompt(self) -> PromptIds:
         """The prompt with its JSON; encodes `input_ids` unless they are a `PromptIds` already."""
-        return self.input_ids if isinstance(self.input_ids, PromptIds) else PromptIds(self.input_ids)
+        return self.input_ids if isinstance(self.input_ids, PromptIds) else PromptIds.once(self.input_ids)
 
     def encoded(self) -> GenerateRequest:
         """Return this request with its prompt encoded, so that every attempt can use the encoding."""
