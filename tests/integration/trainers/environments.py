@@ -36,6 +36,7 @@ class Recipe:
 
 
 RECIPES = {
+    "agent_lightning": Recipe(requirements=("agentlightning==0.3.0",)),
     "areal": Recipe(
         requirements=(
             TORCH, "transformers<=5.3.0", "aiofiles", "aiohttp", "colorlog", "einops", "flask", "hydra-core", "lark",
@@ -58,6 +59,7 @@ RECIPES = {
         alone=("tinker-cookbook==0.6.1",),
     ),
     "trl": Recipe(requirements=(TORCH, "trl==1.16.0", "aiohttp")),
+    "verifiers": Recipe(requirements=("verifiers==0.4.0",)),
     "verl": Recipe(requirements=(TORCH, "verl==0.9.1", "cachetools", "fastapi", "uvicorn")),
 }  # fmt: skip
 

@@ -36,9 +36,11 @@ def step_of_the_trainer() -> dict[str, Any]:
     )
     row: dict[str, Any] = {}
     rewards: list[float] = []
+    repeated: list[bool] = []
     inputs: dict[str, Any] = {}
 
     def rollout_func(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        repeated.append(prompts[0] == prompts[1] != prompts[2])
         row.update(get_exporter("trl").export(group(len(prompts))).row)
         return dict(row)
 
@@ -78,6 +80,7 @@ def step_of_the_trainer() -> dict[str, Any]:
     mask = inputs["tool_mask"] * inputs["completion_mask"]
     return {
         "loss is finite": math.isfinite(log["loss"]),
+        "a group's prompts come one after another": repeated == [True],
         "rewards arrive": rewards == row["episode_reward"],
         "tokens arrive": unpadded(inputs["completion_ids"], inputs["completion_mask"]) == row["completion_ids"],
         "prompts arrive": unpadded(inputs["prompt_ids"], inputs["prompt_mask"]) == row["prompt_ids"],
