@@ -171,10 +171,10 @@ class ChatTokenizer:
     ) -> list[Message]:
         """Return what stands in for the context: with all of its calls where the template numbers them."""
         before = stand_in_context(context)
-        calls = turn.message.get("tool_calls")
-        if not calls or count_calls(context) <= count_calls(before):
+        calls, numbers = turn.message.get("tool_calls"), self._numbers_calls.get(bool(tools))
+        if not calls or numbers is False or count_calls(context) <= count_calls(before):
             return before
-        if (numbers := self._numbers_calls.get(bool(tools))) is None:
+        if numbers is None:
             # One round more in front of the others must make no difference to what follows this turn.
             user = next((i for i, message in enumerate(before) if message["role"] == "user"), len(before) - 1)
             extra = round_of(calls[0]["function"]["name"], "call0more", "0")
