@@ -120,13 +120,10 @@ class RayPlayer:
         """Connect to the cluster, or start a local one, and wait for the actors.
 
         Raises:
-            SGLangConfigError: If an actor cannot be made.
+            SGLangConfigError: If the cluster cannot be had, or an actor cannot be made.
         """
         ray, settings = self._ray, self._settings
-        if not ray.is_initialized():
-            options: dict[str, Any] = {"runtime_env": dict(settings.runtime_env)} if settings.runtime_env else {}
-            ray.init(address=settings.address, log_to_driver=False, **options)
-            self._started_ray = True
+        self._connect()
         remote = ray.remote(_Worker).options(
             num_cpus=settings.cpus,
             num_gpus=settings.gpus,
@@ -147,6 +144,19 @@ class RayPlayer:
                 f"the actors cannot be started: {error}",
                 hint="is the factory's code on every node? See runtime_env",
             ) from error
+
+    def _connect(self) -> None:
+        """Connect to the cluster, if nobody has done so in this process; the run ends what it begins."""
+        if self._ray.is_initialized():
+            return
+        settings = self._settings
+        options: dict[str, Any] = {"runtime_env": dict(settings.runtime_env)} if settings.runtime_env else {}
+        try:
+            self._ray.init(address=settings.address, log_to_driver=False, **options)
+        except Exception as error:  # Ray's own are of many kinds
+            where = settings.address or "a local cluster"
+            raise SGLangConfigError(f"Ray cannot be had at {where}: {error}") from error
+        self._started_ray = True
 
     async def play(self, context: EpisodeContext, stop: Stop) -> Episode:
         """Play one episode in the actor that has the least to do, again where that one dies."""
