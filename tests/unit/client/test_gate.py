@@ -67,5 +67,5 @@ def test_one_gate_holds_several_event_loops_and_opens_from_any_thread() -> None:
 
     gate.open()
     for thread in threads:
-        thread.join(5)
+        thread.join(120)
     assert {0, 1, 2} == set(passed)

@@ -39,13 +39,13 @@ def served_elsewhere(engine: ScriptedEngine) -> Iterator[EngineServer]:
     thread.start()
     server = serve(engine, port=0)
     try:
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(120)
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
-        asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(120)
+        asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result(120)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(120)
         loop.close()
 
 
@@ -105,7 +105,7 @@ def test_one_client_serves_several_event_loops_at_once() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(120)
     assert len(replies) == 20
     gc.collect()
 
@@ -116,11 +116,11 @@ def test_closing_reaches_the_connections_of_other_loops() -> None:
         other = asyncio.new_event_loop()
         thread = threading.Thread(target=other.run_forever)
         thread.start()
-        asyncio.run_coroutine_threadsafe(client.send(REQUEST), other).result(10)
+        asyncio.run_coroutine_threadsafe(client.send(REQUEST), other).result(120)
 
         asyncio.run(client.close())
         other.call_soon_threadsafe(other.stop)
-        thread.join(10)
+        thread.join(120)
         other.close()
     gc.collect()
 

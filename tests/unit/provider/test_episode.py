@@ -306,7 +306,9 @@ PIECES = st.sampled_from(
 ANSWERS = st.lists(st.tuples(st.lists(PIECES, max_size=5).map("".join), st.sampled_from([END, END, "cut"])), max_size=4)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(answers=ANSWERS, thinking=st.sampled_from([None, True, False]))
 async def test_whatever_the_model_writes_the_episode_stays_one_exact_branch(
     stage: Build, answers: list[tuple[str, str]], thinking: bool | None

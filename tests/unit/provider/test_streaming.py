@@ -64,7 +64,9 @@ async def test_leaving_early_records_nothing_and_ends_the_generation(stage: Buil
     assert len(on.model.rollout) == 0
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(answers=ANSWERS, thinking=st.sampled_from([None, True]))
 async def test_messages_and_record_are_the_same_as_without_it(
     stage: Build, answers: list[tuple[str, str]], thinking: bool | None

@@ -78,7 +78,9 @@ class Hand:
             self.agent = self.made(messages=list(messages), system_prompt=self.agent.system_prompt)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(deeds=st.lists(DEEDS, min_size=3, max_size=9), said=st.lists(SAID, max_size=12), mode=st.sampled_from(Mode))
 async def test_each_prompt_is_a_rendering_of_what_was_held(deeds: Any, said: Any, mode: Mode) -> None:
     waiting = iter(said)
