@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,11 @@ from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands_sglang import LoopLimiter, SGLangClient, SGLangModel, Trajectory
 from strands_sglang.records import RecordWriter, read_records
 from strands_sglang.replay import Replay
+from strands_sglang.rollout import Segment, SegmentKind
 from strands_sglang.tool_parsers import get_tool_parser
-from strands_sglang.trajectory import Turn, TurnFate
+from strands_sglang.trajectory import Lineage, Turn, TurnFate
 from strands_sglang.verification import Verdict, VerificationReport, verify
+from strands_sglang.wire import GenerateRequest
 
 from .conftest import StartServer
 from .episodes import CUT_SHORT, TOLERANCE, calculator
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 EPISODES = 50
 QUESTIONS = ("What is 25 * 17?", "What is 81 / 9?", "What is 12 + 30?")
+VOCABULARY = 1024
 SAMPLED: dict[str, Any] = {"temperature": 1.0, "max_new_tokens": 60}
 
 
@@ -61,23 +64,30 @@ class Stage:
 
     def __init__(self, url: str, tokenizer: PreTrainedTokenizerBase, weights: dict[str, Path]) -> None:
         self.url, self.tokenizer, self.weights = url, tokenizer, weights
-        self.transport = Faulty()
-        self.client = SGLangClient(url, transport=self.transport, retry_delay=0.01)
 
-    async def play(self) -> Trajectory:
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[SGLangClient]:
+        """A client that has to retry now and then."""
+        async with Faulty() as transport, SGLangClient(self.url, transport=transport, retry_delay=0.01) as client:
+            yield client
+
+    async def play(self, client: SGLangClient) -> Trajectory:
         """Play one episode."""
-        model = model_of(self.client, self.tokenizer)
+        model = model_of(client, self.tokenizer)
         await ask(model)
         return model.trajectory
 
-    async def verified(self, trajectories: list[Trajectory]) -> list[VerificationReport]:
+    async def verified(self, client: SGLangClient, trajectories: list[Trajectory]) -> list[VerificationReport]:
         """Verify episodes against the weights in place."""
-        return [await verify(trajectory, self.client, tokenizer=self.tokenizer) for trajectory in trajectories]
+        return [await verify(trajectory, client, tokenizer=self.tokenizer) for trajectory in trajectories]
 
 
-def model_of(client: SGLangClient, tokenizer: PreTrainedTokenizerBase) -> SGLangModel:
+def model_of(client: SGLangClient, tokenizer: PreTrainedTokenizerBase, **sampling: Any) -> SGLangModel:
     return SGLangModel(
-        client=client, tokenizer=tokenizer, tool_parser=get_tool_parser("hermes"), sampling_params=SAMPLED
+        client=client,
+        tokenizer=tokenizer,
+        tool_parser=get_tool_parser("hermes"),
+        sampling_params={**SAMPLED, **sampling},
     )
 
 
@@ -109,23 +119,23 @@ async def test_every_exported_logprob_is_that_of_the_weights_that_sampled_it(
     stage: Stage, tmp_path: Path, measure: Callable[[str, str], None]
 ) -> None:
     third = EPISODES // 3
-    async with stage.transport, stage.client as client, httpx.AsyncClient(base_url=stage.url) as watcher:
-        before = await asyncio.gather(*(stage.play() for _ in range(third)))
-        reports_before = await stage.verified(before)
+    async with stage.client() as client, httpx.AsyncClient(base_url=stage.url) as watcher:
+        before = await asyncio.gather(*(stage.play(client) for _ in range(third)))
+        reports_before = await stage.verified(client, before)
         # The weights change in the middle of these.
-        tasks = [asyncio.create_task(stage.play()) for _ in range(third)]
+        tasks = [asyncio.create_task(stage.play(client)) for _ in range(third)]
         await until_load(lambda: load_of(watcher), lambda load: load.running > 0)
         await client.pause_generation("abort")
         await client.update_weights_from_disk(str(stage.weights["v1"]), weight_version="v1", flush_cache=True)
         await client.continue_generation()
         during = await asyncio.gather(*tasks)
-        after = await asyncio.gather(*(stage.play() for _ in range(EPISODES - 2 * third)))
+        after = await asyncio.gather(*(stage.play(client) for _ in range(EPISODES - 2 * third)))
         played = [*before, *during, *after]
         with RecordWriter(tmp_path / "episodes.jsonl") as writer:
             for trajectory in played:
                 writer.write(trajectory)
         saved = list(read_records(tmp_path / "episodes.jsonl"))
-        reports = await stage.verified(saved)
+        reports = await stage.verified(client, saved)
 
     # By the server: the weights in place explain what they did not sample, and nothing else differs.
     assert all(report.complete for report in reports_before), "\n".join(map(str, reports_before))
@@ -199,3 +209,49 @@ async def assert_all_replay(trajectories: list[Trajectory], tokenizer: PreTraine
         assert [branch.logprobs for branch in model.trajectory.branches] == [
             branch.logprobs for branch in trajectory.branches
         ]
+
+
+@pytest.mark.parametrize("temperature", [0.6, 1.4])
+async def test_turns_of_another_temperature_are_compared_through_the_likeliest_tokens(
+    stage: Stage, temperature: float, measure: Callable[[str, str], None]
+) -> None:
+    async with stage.client() as client:
+        model = model_of(client, stage.tokenizer, temperature=temperature)
+        await ask(model)
+        # With all tokens told nothing is left to bound; with a few the rest is bounded, and never a failure.
+        exactly = await verify(model.trajectory, client, top_logprobs=VOCABULARY)
+        roughly = await verify(model.trajectory, client)
+
+    assert exactly.complete, str(exactly)
+    assert roughly.ok, str(roughly)
+    measure(f"largest logprob difference at temperature {temperature}", f"{exactly.totals['largest']:.1e}")
+    share = roughly.totals["compared"] / roughly.totals["tokens"]
+    measure(f"tokens compared at temperature {temperature} by the 20 likeliest tokens", f"{share:.0%}")
+
+
+async def test_an_answer_under_a_grammar_is_not_comparable_and_the_rest_is_compared(stage: Stage) -> None:
+    async with stage.client() as client:
+        model = model_of(client, stage.tokenizer, regex="[0-9]{4}")
+        await Agent(model=model, callback_handler=None).invoke_async("Which year?")
+        model.update_config(sampling_params=SAMPLED)
+        await Agent(model=model, callback_handler=None).invoke_async("What is 81 / 9?")
+        report = await verify(model.trajectory, client)
+
+    assert [turn.verdict for turn in report.turns] == [Verdict.NOT_COMPARABLE, Verdict.AGREES], str(report)
+
+
+async def test_the_last_id_of_the_vocabulary_is_scored_too(stage: Stage) -> None:
+    trajectory = Trajectory()
+    async with stage.client() as client:
+        prompt = [10, VOCABULARY - 1, 20]
+        reply = await client.send(GenerateRequest(input_ids=prompt, sampling_params={"max_new_tokens": 4}))
+        sampled = Segment.of(SegmentKind.SAMPLED, reply.output_ids, reply.output_logprobs)
+        asked = Segment.of(SegmentKind.PROMPT, prompt)
+        trajectory.add(Turn(index=0, parent=None, prompt=asked, sampled=sampled, conversation=0, lineage=Lineage.MAIN))
+        forced = {"max_new_tokens": 2, "ignore_eos": True, "logit_bias": {str(VOCABULARY - 1): 100.0}}
+        last = await client.send(GenerateRequest(input_ids=prompt, sampling_params=forced, logprob_start_len=0))
+        report = await verify(trajectory, client)
+
+    assert last.output_ids == [VOCABULARY - 1] * 2
+    assert last.input_logprobs is not None
+    assert report.complete, str(report)
