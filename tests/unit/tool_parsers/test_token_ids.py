@@ -8,6 +8,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from strands_sglang.errors import SGLangConfigError
 from strands_sglang.tool_parsers import ParsedTurn, get_tool_parser
 from tests.real_tokenizers import real_tokenizer
 from tests.unit.tool_parsers.formats import CALL, FORMATS, OTHER, WEATHER, Format
@@ -197,6 +198,12 @@ def test_other_kinds_of_vocabulary_are_placed_as_well(decoder: Any, words: list[
     assert [(call.name, call.input) for call in turn.calls] == [("f", {})]
     assert spans_known == (turn.calls[0].token_span == (1, 4))
     assert turn.content.split() == ["Hi", "done"]
+
+
+@pytest.mark.parametrize("tool", [None, "f", {}, {"function": None}, {"function": {"name": 3}}])
+def test_what_is_no_tool_is_refused(tool: Any) -> None:
+    with pytest.raises(SGLangConfigError, match="a tool has no name"):
+        get_tool_parser("hermes").parse("Hi.", tools=[tool])
 
 
 def test_tools_of_the_host_type_values_too() -> None:

@@ -62,7 +62,7 @@ class ToolSchemas:
 
 
 def _named_schema(tool: Mapping[str, Any]) -> tuple[str, Any]:
-    function = tool.get("function", tool)
+    function = tool.get("function", tool) if isinstance(tool, Mapping) else None
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(name, str):
         raise SGLangConfigError(

@@ -287,6 +287,8 @@ class _Walk:
 
     def _content(self, start: int, end: int, framing: str) -> None:
         """Take the content before a mark at `end`, and the framing between them."""
+        if start == end:
+            return
         content_end = max(start, shared_end(self.source.text, end, framing))
         self.parts.add(PieceKind.CONTENT, start, content_end)
         self.parts.add(PieceKind.FRAMING, content_end, end)
@@ -299,7 +301,7 @@ class _Walk:
             return self._open_reasoning(inside)
         text = self.source.text
         marks = self.closes[close_mark]
-        ends = max(inside, shared_end(text, closes, marks.before_close))
+        ends = max(inside, shared_end(text, closes, marks.before_close)) if closes > inside else inside
         after = shared_start(text, closes + len(close_mark), marks.after_close)
         self.parts.add(PieceKind.REASONING, inside, ends)
         self.parts.add(PieceKind.FRAMING, ends, after)
@@ -331,7 +333,7 @@ def _digest(text: str) -> str:
 
 def shared_start(text: str, place: int, framing: str) -> int:
     """Return the place after the framing at `place`; of newlines, as many as are there."""
-    if framing.strip("\n"):
+    if not framing or framing[0] != "\n":
         return place + len(framing) if text.startswith(framing, place) else place
     limit = place + len(framing)
     while place < limit and text.startswith("\n", place):
@@ -341,7 +343,7 @@ def shared_start(text: str, place: int, framing: str) -> int:
 
 def shared_end(text: str, place: int, framing: str) -> int:
     """Return the place before the framing that ends at `place`; of newlines, as many as are there."""
-    if framing.strip("\n"):
+    if not framing or framing[0] != "\n":
         return place - len(framing) if text.endswith(framing, 0, place) else place
     limit = place - len(framing)
     while place > max(limit, 0) and text[place - 1] == "\n":
