@@ -119,8 +119,8 @@ class Attempt:
             await self._end(task)
             _outcome(task)
             raise
-        if task.done() and not task.cancelled():
-            return task.result()
+        if task.done():
+            return self._outcome_of(task)
         await self._end(task)
         ended = _outcome(task)
         if ended is not None and ended.finished:
@@ -128,6 +128,16 @@ class Attempt:
         if stop.asked is not None:
             return replace(self._episode(stop.asked), partial=True)
         return self._out_of_time()
+
+    def _outcome_of(self, task: asyncio.Task[Episode]) -> Episode:
+        """Return the episode of a task that nobody here has ended."""
+        if (ended := _outcome(task)) is not None:
+            return ended
+        error = asyncio.CancelledError("the agent cancelled its own task") if task.cancelled() else task.exception()
+        assert error is not None
+        if not isinstance(error, Exception | asyncio.CancelledError):
+            raise error
+        return self._episode(classify(error), error=error)
 
     async def _play(self) -> Episode:
         """Make the agent, run it, judge it."""

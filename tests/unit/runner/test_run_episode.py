@@ -172,6 +172,25 @@ async def test_a_factory_that_fails_is_an_ending(world: Build) -> None:
     ]
 
 
+@pytest.mark.parametrize("error", [asyncio.CancelledError, ValueError])
+async def test_a_task_that_cancels_itself_is_an_ending(error: type[BaseException]) -> None:
+    async def factory() -> Agent:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        try:
+            await asyncio.sleep(0)
+        finally:
+            if error is ValueError:
+                raise ValueError("while it was cancelled")
+        raise AssertionError
+
+    episode = await run_episode(factory, "Go")
+
+    assert episode.termination.reason is TerminationReason.CANCELLED
+    assert not episode.finished
+
+
 async def test_an_agent_without_our_model_is_refused_by_name(world: Build) -> None:
     episode = await run_episode(lambda: object(), "Go")
 
