@@ -8,6 +8,7 @@ is left behind after a grace, and the attempt is over all the same.
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import logging
 import math
@@ -173,15 +174,17 @@ class Attempt:
         return await made if inspect.isawaitable(made) else made
 
     async def _invoke(self) -> Any:
-        done = await invoke(
+        state = dict(self.options.invocation_state)
+        # Hooks and limits write into it: what one episode leaves there must not be found by another.
+        state["request_state"] = copy.deepcopy(state.get("request_state", {}))
+        return await invoke(
             self.agent,
             self.context.prompt.content,
             turns=self.options.turns_per_invocation,
-            invocation_state=dict(self.options.invocation_state),
+            invocation_state=state,
             structured_output_model=self.options.structured_output_model,
             on_invocation=self._count_invocation,
         )
-        return done
 
     def _count_invocation(self) -> None:
         self.invocations += 1

@@ -46,7 +46,8 @@ class EpisodeOptions:
         retry_delay: Seconds before the first retry, doubled for each further one.
         turns_per_invocation: Turns of one invocation at most; None for one invocation however long.
         structured_output_model: Passed to every invocation.
-        invocation_state: Copied for every episode and passed to its invocations.
+        invocation_state: Passed to the invocations of every episode; each has a dictionary and a `request_state` of its
+            own, and shares what else is in it.
     """
 
     limits: Mapping[str, Any] | None = None

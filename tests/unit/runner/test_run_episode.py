@@ -350,6 +350,17 @@ async def test_state_of_the_invocation_lives_across_the_seams(world: Build) -> N
     assert episode.metrics["invocations"] == 3
 
 
+async def test_what_an_episode_leaves_in_its_state_is_not_found_by_the_next(world: Build) -> None:
+    state: dict[str, Any] = {"request_state": {}}
+
+    episode = await run_episode(
+        world(call()).agent, "Go", invocation_state=state, limits={"max_tool_iters": 1}, turns_per_invocation=None
+    )
+
+    assert episode.result.state["loop_limit"]["limit"] == "max_tool_iters"
+    assert state == {"request_state": {}}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
