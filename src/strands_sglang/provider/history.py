@@ -51,8 +51,7 @@ def host_history(
             key = (digests[index - 1] if index else None, digests[index])
             known = converted.get(key)
             if known is None:
-                # A copy: the arguments of calls are the host's own objects.
-                known = converted[key] = copy.deepcopy(to_chat(plain, index, index + 1))
+                known = converted[key] = _apart(to_chat(plain, index, index + 1))
             found += known
         return found
 
@@ -65,3 +64,11 @@ def host_history(
         images=lambda start, stop: images_of(plain, start, stop),
     )
     return history
+
+
+def _apart(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """Return messages that share nothing with the host: all but the arguments of calls was made for them."""
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            call["function"]["arguments"] = copy.deepcopy(call["function"]["arguments"])
+    return messages

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 _ELISIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -55,7 +56,7 @@ class Words:
         """
         self._rule = rule
         self._encode = encode
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._known = _Known(rule, encode)
 
     @classmethod
     def of(cls, tokenizer: Any) -> Words | None:
@@ -83,24 +84,32 @@ class Words:
         return ids + self._encode("".join(slow)) if slow else ids
 
     def _encode_ascii(self, text: str) -> list[int]:
-        ids: list[int] = []
-        known = self._known.get
-        for word in self._rule.findall(text):
-            found = known(word)
-            if found is None and (found := self._learnt(word)) is None:
-                return self._encode(text)
-            ids += found
-        return ids
+        try:
+            return list(chain.from_iterable(map(self._known.__getitem__, self._rule.findall(text))))
+        except _CutAloneError:
+            return self._encode(text)
 
-    def _learnt(self, word: str) -> tuple[int, ...] | None:
-        """Return the ids of a word that is met for the first time; None where alone it would be cut."""
+
+class _CutAloneError(Exception):
+    """A word is one word only where it stands."""
+
+
+class _Known(dict[str, tuple[int, ...]]):
+    """The ids of words, learnt when they are first asked for."""
+
+    def __init__(self, rule: re.Pattern[str], encode: Encode) -> None:
+        super().__init__()
+        self._rule = rule
+        self._encode = encode
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
         if self._rule.findall(word) != [word]:
-            return None
+            raise _CutAloneError
         ids = tuple(self._encode(word))
         if len(word) <= _LONGEST:
-            if len(self._known) >= _WORDS:
-                self._known.clear()
-            self._known[word] = ids
+            if len(self) >= _WORDS:
+                self.clear()
+            self[word] = ids
         return ids
 
 
