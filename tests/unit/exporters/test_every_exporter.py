@@ -17,7 +17,7 @@ from .trees import FIRST_SAMPLED, batches, logprob_of, version_of
 SELECTIONS = st.fixed_dictionaries({"include_side_calls": st.booleans(), "include_discarded": st.booleans()})
 NAMES = sorted(READERS)
 LOST_TOKENS = {"side_calls", "discarded", "replaced", "loss_mask"}
-FEW = settings(max_examples=25, deadline=None)  # each example goes through every exporter
+FEW = settings(max_examples=15, deadline=None)  # each example goes through every exporter
 
 
 def exported(name: str, batch: list[Trajectory], chosen: dict[str, bool], **options: Any) -> Exported:
@@ -148,7 +148,7 @@ def test_an_ending_that_says_nothing_about_the_policy_trains_nothing(
             assert len(dropped) == len(samples_of(good, chosen)), name
 
 
-@FEW
+@settings(max_examples=5, deadline=None)
 @given(batch=batches())
 def test_changing_a_row_changes_nothing_in_the_record(batch: list[Trajectory]) -> None:
     for name in NAMES:
