@@ -34,6 +34,7 @@ from .threads import use_daemon_threads
 
 T = TypeVar("T")
 
+_SKIPS_AT_ONCE = 256
 _LEFT = "the run's consumer has left"
 
 
@@ -162,10 +163,10 @@ class EpisodeRun:
             groups=options.min_groups,
             before=self._ledger.finished_of if self._ledger else {},
         )
-        await self._player.start()
         if options.stop_on_sigint:
             resources.enter_context(on_sigint(self._on_sigint))
         self._progress = resources.enter_context(Progress(options.progress, self._tally))
+        await self._player.start()  # last: what fails above leaves nothing to be closed
         if options.deadline is not None:
             self._after(options.deadline, f"the run's deadline of {options.deadline:g} s passed")
         if self.interrupted or self._groups.enough:
@@ -216,6 +217,8 @@ class EpisodeRun:
                     break
                 if self._is_wanted(context):
                     return context
+                if not self._tally.skipped % _SKIPS_AT_ONCE:
+                    await asyncio.sleep(0)  # an earlier run may have finished very many
             self._begin_no_more()
             return None
 
