@@ -143,11 +143,12 @@ async def crowd(episodes: int, turns: int, url: str) -> dict[str, Any]:
         await run_episode(factory, "Warm up?")
         since = Since()
         endings: Counter[str] = Counter()
-        tokens = 0
-        async for episode in run_episodes(factory, (f"Question {n}?" for n in range(episodes)), concurrency=episodes):
+        at_once = 0
+        run = run_episodes(factory, (f"Question {n}?" for n in range(episodes)), concurrency=episodes)
+        async for episode in run:
             endings[episode.termination.reason.value] += 1
-            tokens += episode.metrics["sampled_tokens"]
-        return {**since.passed(episodes * turns), "endings": dict(endings), "sampled_tokens": tokens}
+            at_once = max(at_once, run.metrics()["episodes_running"] + 1)
+        return {**since.passed(episodes * turns), "endings": dict(endings), "at_once": at_once}
 
 
 async def agents_alone(episodes: int, turns: int, url: str) -> dict[str, Any]:
