@@ -2,8 +2,9 @@
 
     <function name="get_weather"><param name="city">Paris</param></function>
 
-A value is plain, or stands in a CDATA section where it holds markup or line breaks; a plain value may use XML's five
-entities. Values are typed by the schema; the template prints what is not a string as Python does.
+A value is plain, or stands in a CDATA section where it is a string that holds markup or line breaks; a plain string may
+use XML's five entities. Values are typed by the schema; the template prints what is not a string as Python does, and
+markup in it as it is.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ class MiniCPM5ToolParser(TaggedValuesParser):
         return Header(match[1], match.end())
 
     def value(self, source: Source, tool: str, header: Header, text: str) -> TypedValue:
-        """Read a value, with XML's entities unless it stood in a CDATA section."""
-        if header.flag != "cdata":
+        """Read a value; in one that may be a string and stood in no CDATA section, entities stand for characters."""
+        types = source.tools.declared_types(tool, header.key)
+        if header.flag != "cdata" and (types is None or "string" in types):
             if "<" in text:
                 return TypedValue(None, ToolParseStatus.MALFORMED, "holds markup, which must stand in a CDATA section")
             text = _ENTITY.sub(lambda match: _CHARACTERS[match[1]], text)

@@ -169,7 +169,7 @@ SOURCES = (
         begins="<｜hy_Assistant:opensource｜>",
         ends="<｜hy_eos:opensource｜>",
     ),
-    Source(format="minicpm5", template="openbmb-MiniCPM5-1B", fails=r"&(lt|gt|amp|quot|apos);|\]\]>"),
+    Source(format="minicpm5", template="openbmb-MiniCPM5-1B", fails=r"\]\]>"),
     Source(
         format="functiongemma",
         template="unsloth-functiongemma-270m-it",

@@ -35,6 +35,16 @@ FORMAT = Format(
             calls=(("ok", "f", {"a": "&lt;</param>"}),),
         ),
         Case(
+            fact="in a value that is no string they are text too, and markup may stand there",
+            text=function("get_weather", """<param name="tags">['<b>', '&lt;']</param>"""),
+            calls=(("ok", "get_weather", {"tags": ["<b>", "&lt;"]}),),
+        ),
+        Case(
+            fact="a string with markup outside a CDATA section is an error",
+            text=function("get_weather", '<param name="city"><b></param>'),
+            calls=("malformed",),
+        ),
+        Case(
             fact="a CDATA section that never closes is an error",
             text=function("f", '<param name="a"><![CDATA[x</param>'),
             calls=("malformed",),
