@@ -3,7 +3,8 @@
     <|tool_call_start|>[get_weather(city='Paris'), get_time(zone='UTC')]<|tool_call_end|>
 
 The list may also be JSON, `[{"name": ..., "arguments": {...}}]`. Values are literals of Python or JSON. The template
-quotes strings without escaping them, so a string that holds an apostrophe or a backslash does not come back from it.
+quotes strings without escaping them: line breaks in a string are read, but one that holds an apostrophe or a backslash
+does not come back.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class LFM2ToolParser(PythonCallsParser):
     closer = "<|tool_call_end|>"
     list_brackets = "[]"
     separator = ","
+    line_breaks = True
     reasoning = (Reasoning(after_open="", before_close="", after_close=""),)
     before_call = ""
 

@@ -215,7 +215,7 @@ SOURCES = (
         one=True,
     ),
     # The template quotes strings with apostrophes and escapes nothing.
-    Source(format="lfm2", template="LFM2.5-8B-A1B", fails=r"['\\\n]"),
+    Source(format="lfm2", template="LFM2.5-8B-A1B", fails=r"['\\]"),
     Source(format="olmo3", template="allenai-Olmo-3-7B-Instruct", ends="</s>"),
     Source(
         format="llama3_json",

@@ -46,15 +46,17 @@ class LiteralError(ValueError):
 class PythonReader:
     """Reads literals and calls out of one text."""
 
-    def __init__(self, text: str, *, json_names: bool = False) -> None:
+    def __init__(self, text: str, *, json_names: bool = False, line_breaks: bool = False) -> None:
         """Create a reader of `text`.
 
         Args:
             text: The text.
             json_names: Whether what JSON has and Python has not is read too: the names `true`, `false` and
                 `null`, an escaped slash, pairs of surrogate escapes.
+            line_breaks: Whether strings in other than triple quotes may hold line breaks.
         """
         self.text = text
+        self._line_breaks = line_breaks
         self._json = json_names
         self._names = {**_PYTHON_NAMES, **(_JSON_NAMES if json_names else {})}
 
@@ -168,7 +170,7 @@ class PythonReader:
                 break
             end += 1
         body = self.text[begin:end]
-        if len(quote) == 1 and "\n" in body.replace("\\\n", ""):
+        if len(quote) == 1 and not self._line_breaks and "\n" in body.replace("\\\n", ""):
             raise LiteralError("a string holds a line break, which must be written \\n", place)
         if "\\" in body:
             body = self._unescape(body, place)

@@ -74,10 +74,12 @@ class PythonCallsParser(BracketedParser):
     Attributes:
         list_brackets: What stands around the calls within the delimiters: "[]" or "".
         separator: What stands between two calls: "," or a line break.
+        line_breaks: Whether strings may hold line breaks.
     """
 
     list_brackets: str = ""
     separator: str = "\n"
+    line_breaks: bool = False
 
     def read_call(self, source: Source, start: int) -> Block:
         """Read one block of calls."""
@@ -98,7 +100,7 @@ class PythonCallsParser(BracketedParser):
 
         attempts, end = read_calls(
             source,
-            PythonReader(source.text, json_names=True),
+            PythonReader(source.text, json_names=True, line_breaks=self.line_breaks),
             first,
             separator=self.separator,
             ends=ends,

@@ -25,6 +25,11 @@ FORMAT = Format(
         ),
         Case(fact="a list without a call is an error", text=block(), calls=("malformed",)),
         Case(
+            fact="a string may hold line breaks, as the template prints them",
+            text=block("f(a='x\n\ty')"),
+            calls=(("ok", "f", {"a": "x\n\ty"}),),
+        ),
+        Case(
             fact="a leading zero is not repaired",
             text=block("f(a=007)"),
             calls=("malformed",),
