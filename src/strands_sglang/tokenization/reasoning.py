@@ -71,8 +71,9 @@ class ReasoningMarks:
         self._ids = {
             text: tuple(vocabulary.encode(text)) for pair in self.pairs for text in (pair.opening, pair.closing)
         }
-        texts = sorted(map(re.escape, self._ids), key=len, reverse=True)
-        self._run = re.compile(rf"(?:(?:{'|'.join(texts)})\s*)+" if texts else r"(?!)")
+        texts = "|".join(sorted(map(re.escape, self._ids), key=len, reverse=True)) or r"(?!)"
+        self._run = re.compile(rf"(?:(?:{texts})\s*)+")
+        self._around, self._gap = re.compile(rf"\s*(?:(?:{texts})\s*)+"), re.compile(rf"(?:\s|{texts})*")
         # A generation prompt may hold no control token but the mark it ends with: that is no border.
         marks = {ids[0] for ids in self._ids.values() if len(ids) == 1}
         self._borders = frozenset(token.id for token in borders) - marks
@@ -109,9 +110,18 @@ class ReasoningMarks:
         """Return a text without marks of reasoning and the whitespace behind them."""
         return self._run.sub("", text)
 
-    def at_end(self, text: str) -> bool:
-        """Return whether a text ends with a mark of reasoning, blanks aside."""
-        return any(text.rstrip().endswith(mark) for mark in self._ids)
+    def goes_on(self, prompt: str, history: str) -> bool:
+        """Return whether a rendering goes on from a prompt, marks of reasoning and blanks around them aside."""
+        if history.startswith(prompt):
+            return True
+        position = 0
+        for number, piece in enumerate(self._around.split(prompt)):
+            if number and (gap := self._gap.match(history, position)):
+                position = gap.end()
+            if not history.startswith(piece, position):
+                return self.without(history).startswith(self.without(prompt))
+            position += len(piece)
+        return True
 
 
 def _rendered(template: ChatTemplate, vocabulary: Vocabulary) -> Iterator[Marks]:

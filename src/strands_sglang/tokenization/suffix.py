@@ -210,7 +210,7 @@ class SuffixSource:
         key = (_without_ids(before), names, turn.has_text, bool(marked["content"]), id(tools), marker)
         frame = self._frames.get(key)
         history, tail = around
-        if frame is None or not (tail.startswith(frame.closing) and self._goes_on(frame.prompt, history)):
+        if frame is None or not (tail.startswith(frame.closing) and self._marks.goes_on(frame.prompt, history)):
             frame = self._new_frame(before, turn, marked, tools, marker)
             if len(self._frames) >= _CACHED:
                 self._frames.clear()
@@ -256,7 +256,7 @@ class SuffixSource:
 
     def _check_history(self, prompt: str, history: str, marked: Message) -> None:
         """Require that what the turn was sampled after stays as it is once the turn is history, reasoning aside."""
-        if self._goes_on(prompt, history):
+        if self._marks.goes_on(prompt, history):
             return
         common = self._vocabulary.common_length(prompt, history)
         start = max(0, common - 30)
@@ -264,15 +264,6 @@ class SuffixSource:
             f"once {shape([marked])} is history, what was before it is written differently: "
             f"{prompt[start : common + 30]!r} becomes {history[start : common + 30]!r}"
         )
-
-    def _goes_on(self, prompt: str, history: str) -> bool:
-        """Return whether a rendering goes on from a prompt, marks of reasoning aside."""
-        if history.startswith(prompt):
-            return True
-        bare = self._marks.without(prompt)
-        # Blanks in front of marks at the end of a prompt come and go with them.
-        bare = bare.rstrip() if self._marks.at_end(prompt) else bare
-        return self._marks.without(history).startswith(bare)
 
     def _check_header(self, prompt: str, before: Sequence[Message], tools: Tools, marker: str) -> None:
         """Require that a template without a generation prompt writes nothing before an answer either."""

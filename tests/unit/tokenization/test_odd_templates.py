@@ -245,3 +245,17 @@ def test_what_is_escaped_is_what_the_template_escapes(text: str, written: str, a
 
     assert chat.decode(prompt.ids) == f"{as_python(tools)}<|end|><|start|>See \\U00100003 and \\udbc0\\udc03<|end|>"
     assert prompt.ids.count(chat._vocabulary.tokens["<|end|>"].id) == 2
+
+
+def test_blanks_around_marks_of_reasoning_come_and_go_with_them() -> None:
+    """Earlier turns are written with marks while the last question is unanswered, and without them later."""
+    marked = (
+        "{% set ns = namespace(user=0) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.user = loop.index %}"
+        "{% endif %}{% endfor %}{% for m in messages %}<|start|>{{ m.role }}\n"
+        "{{ '<think>\n\n</think>\n' if m.role == 'assistant' and loop.index > ns.user }}{{ m.content }}"
+        "{% for c in m.tool_calls or [] %}\n<|tool|>{{ c.function.name }} {{ c.function.arguments | tojson }}"
+        "{% endfor %}<|end|>{% endfor %}{{ '<|start|>assistant\n\n<think>\n' if add_generation_prompt }}"
+    )
+    found = verdicts(chat_of(marked), "1 turn", "call", "call, answer, user", "2 call rounds", "text beside a call")
+
+    assert set(found.values()) <= {Verdict.EXACT, Verdict.EXPECTED}
