@@ -1,7 +1,7 @@
 """A row as the calls it consists of, for trainers that take each turn on its own.
 
-Owns `Call`. A turn is a call where all its sampled tokens in the row are trainable; a turn with a masked token in
-between cannot be given without it, so it is left out whole, and counted.
+Owns `Call`. A turn is a call where all its sampled tokens in the row are trainable. A turn with a token that is not,
+for want of a logprob or because another row trains it, cannot be given without it: it is left out whole, and counted.
 """
 
 from __future__ import annotations

@@ -98,7 +98,9 @@ class SkyRLExporter(RoutedExporter, OneRowExporter):
         credit = row.credit(self.token_rewards, missing=self.missing_credit)
         for piece in row.trained_pieces() if credit is not None else ():
             last = max(position for position in range(piece.start, piece.end) if row.mask[position])
-            values[last] = credit[last] or 0.0 if credit is not None else 0.0
+            # A turn whose stop token alone is trained here has its reward in the row that trains the rest.
+            if row.sample.loss_mask[piece.start] and credit is not None:
+                values[last] = credit[last] or 0.0
         return row.response(values)
 
 

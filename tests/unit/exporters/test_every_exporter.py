@@ -78,11 +78,11 @@ def test_turns_on_their_own_are_those_of_the_samples_that_are_whole(
 
 
 def tokens_of_whole_turns(sample: Sample) -> Iterator[int]:
-    """The trainable tokens of those turns none of whose tokens lacks a logprob."""
+    """The trainable tokens of those turns that are trainable whole: no logprob missing, no token trained elsewhere."""
     tokens, logprobs = sample.rollout.token_ids, sample.rollout.logprobs
     owner = {token: turn.index for turn in sample.turns for token in turn.sampled.ids}
     columns = list(zip(tokens, sample.loss_mask, logprobs, strict=True))
-    broken = {owner[token] for token, mask, value in columns if mask and value is None}
+    broken = {owner[token] for token, mask, value in columns if token in owner and (not mask or value is None)}
     yield from (token for token, mask, _ in columns if mask and owner[token] not in broken)
 
 

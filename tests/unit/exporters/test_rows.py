@@ -263,6 +263,19 @@ def test_skyrl_puts_a_turns_reward_at_its_last_trainable_token() -> None:
     assert row["rewards"] == [[0.0, 0.25, 0.0, 0.75]]
 
 
+def test_skyrl_gives_a_turns_reward_once_where_two_rows_train_it() -> None:
+    made = branching()
+    made.turns[1].prompt = Segment.of(SegmentKind.PROMPT, [3], replaces=1)  # 1001 is trained in the other branch
+    for turn in made.turns:
+        turn.credit["score"] = 1.0
+
+    row = get_exporter("skyrl", several="all", token_rewards="score").export(made).row
+
+    assert row["response_ids"] == [[1000, 3, 1002], [1000, 1001, 4, 5, 1003, 1004, 1005]]
+    assert row["loss_masks"] == [[1, 0, 1], [0, 1, 0, 0, 1, 1, 1]]
+    assert row["rewards"] == [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]
+
+
 def test_skyrl_tells_episodes_apart() -> None:
     with pytest.raises(ExportError, match="episodes 12 and 13 are both number 4 of group 3"):
         get_exporter("skyrl").export([episode(), episode(id="13")])
