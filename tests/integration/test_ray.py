@@ -37,24 +37,33 @@ def interpreter() -> Path:
     return python
 
 
-def test_an_actor_that_is_killed_costs_only_what_it_was_running(
-    interpreter: Path, sglang_url: str, tmp_path: Path
-) -> None:
+def run(interpreter: Path, url: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the script; again where Ray itself did not come up, as on a machine that is too busy for its fixed times."""
     environment = {
         **os.environ,
         "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
-        "RAY_raylet_start_wait_time_s": "600",  # a busy machine takes more than Ray's 30 seconds
+        "RAY_raylet_start_wait_time_s": "120",
     }
-    script = ROOT / "tests/integration/ray_agents/rollout.py"
+    for number in range(3):
+        own = folder / str(number)
+        own.mkdir()
+        done = subprocess.run(
+            [str(interpreter), str(ROOT / "tests/integration/ray_agents/rollout.py"), url, str(own)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            check=False,
+        )
+        if "Ray cannot be had" not in done.stderr:
+            break
+    return done
 
-    done = subprocess.run(
-        [str(interpreter), str(script), sglang_url, str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
-    )
+
+def test_an_actor_that_is_killed_costs_only_what_it_was_running(
+    interpreter: Path, sglang_url: str, tmp_path: Path
+) -> None:
+    done = run(interpreter, sglang_url, tmp_path)
 
     assert done.returncode == 0, done.stderr
     shown: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
