@@ -209,6 +209,9 @@ class EpisodeRun:
     async def _next(self) -> EpisodeContext | None:
         """Return the next episode to begin, once there is room for its outcome; None when no more is to begin."""
         async with self._next_lock:
+            # One begins in each turn of the event loop. A thousand first prompts in one turn would take seconds, in
+            # which connections time out that are only waiting for the loop.
+            await asyncio.sleep(0)
             if not await self._has(self._room.acquire(), at_once=not self._room.locked()):
                 return None
             while await self._has(self._go.wait(), at_once=self._go.is_set()):
