@@ -140,6 +140,8 @@ def server_env() -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
+        # The first request with a penalty would compile something, and without a C++ compiler end the server.
+        "TORCHDYNAMO_DISABLE": "1",
         # One thread a process: with more, a small model's decode is five to ten times slower.
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
     }
