@@ -9,9 +9,9 @@ import pytest
 from strands_sglang.errors import SGLangConfigError
 from strands_sglang.tool_parsers import ParsedTurn, get_tool_parser
 from strands_sglang.tool_parsers.auto import detect_format
-from tests.unit.tool_parsers.cases.response_template import TEMPLATE
 from tests.unit.tool_parsers.formats import FORMATS, WEATHER
 
+DECLARED = next(form for form in FORMATS if form.name == "response_template")
 WHOLE = {"type": "function", "function": "{content}"}
 NAMED = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}
 THINKING = {"open": "<think>", "close": "</think>"}
@@ -157,6 +157,11 @@ REFUSED: tuple[tuple[Any, str], ...] = (
     (declared({**JSON["fields"]["tool_calls"], "open": ["<a>", "<b>"]}), "tool_calls.open must be one text"),
     (declared({**JSON["fields"]["tool_calls"], "transform": None}), "does not say where"),
     (declared({**JSON["fields"]["tool_calls"], "transform": NAMED}), "which nothing gives"),
+    (declared({**TAGS["fields"]["tool_calls"], "transform": WHOLE}), "do not go together"),
+    (declared({**FENCED["fields"]["tool_calls"], "transform_each": True}), "whose opening must be a text"),
+    (declared({**JSON["fields"]["tool_calls"], "content_args": [1]}), "content_args is"),
+    (declared(JSON["fields"]["tool_calls"], thinking="<think>"), "'thinking' is '<think>', and no object"),
+    (declared({**TAGS["fields"]["tool_calls"], "open_pattern": None}), "must be a regular expression"),
     (declared({**TAGS["fields"]["tool_calls"], "open_pattern": r" to=(?P<name>\w+)"}), "must begin with a text"),
     (declared({**TAGS["fields"]["tool_calls"], "open_pattern": r"<tool_call>(?P<name>"}), "no regular expression"),
     (declared({**TAGS["fields"]["tool_calls"], "content_args": {"tag_pattern": "(?P<key>a)"}}), "tag_pattern"),
@@ -183,7 +188,7 @@ class Declaring:
 
     def __init__(self, chat_template: str | None) -> None:
         self.chat_template = chat_template
-        self.response_template = TEMPLATE
+        self.response_template = DECLARED.options["response_template"]
 
     def get_added_vocab(self) -> dict[str, int]:
         return {"<tool_call>": 1}
@@ -195,9 +200,8 @@ class Declaring:
 @pytest.mark.parametrize("chat_template", [None, "{{ messages[0].content }}"])
 def test_auto_goes_by_the_response_template_where_the_chat_template_does_not_tell(chat_template: str | None) -> None:
     tokenizer = Declaring(chat_template)
-    form = next(form for form in FORMATS if form.name == "response_template")
 
     parser = get_tool_parser("auto", tokenizer=tokenizer)
 
     assert detect_format(tokenizer) == "response_template"
-    assert [call.name for call in parser.parse(form.render([("f", {})]))] == ["f"]
+    assert [call.name for call in parser.parse(DECLARED.render([("f", {})]))] == ["f"]

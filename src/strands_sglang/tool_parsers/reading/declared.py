@@ -77,6 +77,9 @@ def declaration_of(template: Any) -> Declaration:
     unknown = [name for name in fields if name not in _FIELDS]
     if unknown:
         raise _refused(f"it has the field {unknown[0]!r}; known are {', '.join(_FIELDS)}")
+    shapeless = [name for name, field in fields.items() if not isinstance(field, Mapping)]
+    if shapeless:
+        raise _refused(f"its field {shapeless[0]!r} is {fields[shapeless[0]]!r}, and no object")
     thinking = [fields[name] for name in _REASONING if name in fields]
     return _calls(
         fields["tool_calls"],
@@ -89,7 +92,10 @@ def _calls(field: Mapping[str, Any], *, reasoning: tuple[Reasoning, ...], frames
     kind = field.get("content", "text")
     if kind not in _KINDS:
         raise _refused(f"tool_calls.content is {kind!r}; read are {', '.join(_KINDS)}")
-    arguments = {key: value for key, value in field.get("content_args", {}).items() if value}
+    given = field.get("content_args", {})
+    if not isinstance(given, Mapping):
+        raise _refused(f"tool_calls.content_args is {given!r}, and no object")
+    arguments = {key: value for key, value in given.items() if value}
     if kind == "json" and arguments.keys() - {"allow_non_json"}:
         raise _refused(f"tool_calls.content_args has {', '.join(sorted(arguments))}, and so it is not JSON")
     opener, head = _opening(field)
@@ -100,6 +106,8 @@ def _calls(field: Mapping[str, Any], *, reasoning: tuple[Reasoning, ...], frames
         names = re.findall(r"<(\w[\w:|]*)", head.pattern.replace("\\", ""))
         end_tags, needed = tuple(f"</{name}>" for name in reversed(names) if f"</{name}>" not in closes), False
     each = bool(field.get("transform_each")) or kind == "python-call-list"
+    paths = _paths(field.get("transform"), head, each=each)
+    _check_paths(paths, kind, each=each, patterned=head is not None)
     declared = Declaration(
         kind=kind,
         opener=opener,
@@ -108,7 +116,7 @@ def _calls(field: Mapping[str, Any], *, reasoning: tuple[Reasoning, ...], frames
         end_tags_needed=needed,
         closer=closes[-1] if closes else "",
         each=each,
-        paths=_paths(field.get("transform"), head, each=each),
+        paths=paths,
         reasoning=reasoning,
         frames=frames,
     )
@@ -142,7 +150,7 @@ def _opening(field: Mapping[str, Any]) -> tuple[str, re.Pattern[str] | None]:
         if len(opens) != 1:
             raise _refused("tool_calls.open must be one text")
         return opens[0], None
-    pattern = re.sub(r"^(?:\\s[*+]|\\n[*?])+", "", field["open_pattern"])
+    pattern = re.sub(r"^(?:\\s[*+]|\\n[*?])+", "", _text(field["open_pattern"], "tool_calls.open_pattern"))
     prefix = _prefix(pattern)
     if len(prefix.strip()) < _SHORTEST or prefix != prefix.strip():
         raise _refused(f"tool_calls.open_pattern must begin with a text that marks a call, but is {pattern!r}")
@@ -156,7 +164,7 @@ def _closing(field: Mapping[str, Any]) -> tuple[str, ...]:
         if len(closes) > 1:
             raise _refused("tool_calls.close must be one text")
         return tuple(close.strip() for close in closes)
-    pattern = field["close_pattern"]
+    pattern = _text(field["close_pattern"], "tool_calls.close_pattern")
     if "|" in pattern.replace(r"\|", ""):
         closes = _literals(pattern, "tool_calls.close_pattern")
         if len(closes) != 1:
@@ -193,6 +201,20 @@ def _paths(transform: Any, head: re.Pattern[str] | None, *, each: bool) -> dict[
     return paths
 
 
+def _check_paths(paths: Mapping[str, str], kind: str, *, each: bool, patterned: bool) -> None:
+    """Refuse what a call is not taken from: it is all in its body, or named by its opening with arguments as body."""
+    members = all(path.startswith("content.") for path in paths.values())
+    grouped = paths["arguments"] == "content" and not any(
+        path.startswith("content") for what, path in paths.items() if what != "arguments"
+    )
+    if each and patterned:
+        raise _refused("tool_calls.open_pattern opens a list of calls, whose opening must be a text")
+    if kind == "python-call-list" and paths != {"name": "content.name", "arguments": "content.arguments"}:
+        raise _refused("tool_calls.transform must take the name and the arguments of Python calls as they are")
+    if (kind == "xml-inline" and (each or not grouped)) or not (members or grouped):
+        raise _refused(f"tool_calls.transform takes a call from {', '.join(paths.values())}, which do not go together")
+
+
 def _reasoning(field: Mapping[str, Any]) -> list[Reasoning]:
     opens, closes = _marks(field, "open", "thinking"), _marks(field, "close", "thinking")
     if not opens or len(closes) != 1:
@@ -217,15 +239,19 @@ def _marks(field: Mapping[str, Any], side: str, name: str) -> list[str]:
 
 def _literals(pattern: Any, where: str) -> list[str]:
     """Return the texts that a pattern matches, space aside: one, or the alternatives of one group."""
-    if not isinstance(pattern, str):
-        raise _refused(f"{where} must be a regular expression, but is {pattern!r}")
-    plain = _SPACES.sub("", pattern).removeprefix("^").removesuffix("$")
+    plain = _SPACES.sub("", _text(pattern, where)).removeprefix("^").removesuffix("$")
     if plain.startswith("(?:") and plain.endswith(")"):
         plain = plain[3:-1]
     parts = [part for part in re.split(r"(?<!\\)\|", plain) if part not in ("", "^", "$", r"\Z")]
     if not parts or not all(_LITERAL.fullmatch(part) for part in parts):
         raise _refused(f"{where} must match a text, or one of several, but is {pattern!r}")
     return list(dict.fromkeys(_unescaped(part) for part in parts))
+
+
+def _text(pattern: Any, where: str) -> str:
+    if not isinstance(pattern, str):
+        raise _refused(f"{where} must be a regular expression, but is {pattern!r}")
+    return pattern
 
 
 def _prefix(pattern: str) -> str:
