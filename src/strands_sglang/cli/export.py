@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         include_discarded=args.include_discarded,
     )
     _write(exported, exporter.name, args.output)
-    print(f"{len(exported.rows)} rows for {exporter.name}", file=sys.stderr)
+    print(f"{len(exported.rows)} row{'' if len(exported.rows) == 1 else 's'} for {exporter.name}", file=sys.stderr)
     for loss in exported.losses:
         print(f"  not in the rows: {loss}", file=sys.stderr)
     return 0
