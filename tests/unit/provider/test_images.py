@@ -35,8 +35,8 @@ class Kind:
 
     placeholder: str
     end: str
-    call: str = ""
-    parser: str = "hermes"
+    call: str
+    parser: str
 
 
 KINDS = {
@@ -47,7 +47,6 @@ KINDS = {
         parser="qwen_xml",
     ),
     "glm-4.5v": Kind(placeholder="<|image|>", end="<|user|>", call="\n<tool_call>camera\n</tool_call>", parser="glm"),
-    "gemma-3": Kind(placeholder="<start_of_image>", end="<end_of_turn>"),
 }
 
 
