@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.integration.sglang_cpu.install import LOCK, cache_dir, locked
 
 WANTED = "STRANDS_SGLANG_TRAINERS"
-"""Names the trainers whose environments may be made, or "all"; without it only those that exist are used."""
+"""Names the trainers to check, or "all"; without it none is, since their environments are large."""
 
 TORCH = "torch==2.13.0"
 
@@ -69,24 +69,21 @@ def environment_of(name: str) -> Path:
     return cache_dir() / f"trainer-{name}-{hashlib.sha256(repr(RECIPES[name]).encode()).hexdigest()[:8]}"
 
 
-def may_install(name: str) -> bool:
-    """Say whether the trainer's environment may be made now."""
-    wanted = os.environ.get(WANTED, "")
-    return wanted == "all" or name in wanted.split(",")
+def wanted(name: str) -> bool:
+    """Say whether the trainer is to be checked."""
+    names = os.environ.get(WANTED, "")
+    return names == "all" or name in names.split(",")
 
 
-def interpreter(name: str) -> Path | None:
-    """Return the interpreter of the trainer's environment, made if it may be; None where there is none."""
+def interpreter(name: str) -> Path:
+    """Return the interpreter of the trainer's environment, which is made if it is not there."""
     environment = environment_of(name)
     stamp, python = environment / "installed", environment / "bin" / "python"
-    if not stamp.exists():
-        if not may_install(name):
-            return None
-        environment.mkdir(parents=True, exist_ok=True)
-        with locked(environment / LOCK):
-            if not stamp.exists():
-                _install(environment, python, RECIPES[name])
-                stamp.touch()
+    environment.mkdir(parents=True, exist_ok=True)
+    with locked(environment / LOCK):
+        if not stamp.exists():
+            _install(environment, python, RECIPES[name])
+            stamp.touch()
     return python
 
 

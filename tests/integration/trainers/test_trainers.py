@@ -1,7 +1,7 @@
 """Each trainer's own code takes our rows: its types, its validation, its collator, and where that is small, a step.
 
-Each runs in an environment of its own (see `environments.py`), which is made only where `STRANDS_SGLANG_TRAINERS` names
-the trainer or is "all", and kept.
+Each runs in an environment of its own (see `environments.py`), and only where `STRANDS_SGLANG_TRAINERS` names the
+trainer or is "all". An environment is made once and kept.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from .environments import RECIPES, WANTED, interpreter
+from .environments import RECIPES, WANTED, interpreter, wanted
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_the_trainer_takes_our_rows(name: str) -> None:
+    if not wanted(name):
+        pytest.skip(f"not asked for: {WANTED}={name}, or all, makes its environment and checks it")
     python = interpreter(name)
-    if python is None:
-        pytest.skip(f"no environment for {name}: {WANTED}={name} makes it")
     environment = {
         **os.environ,
         "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
