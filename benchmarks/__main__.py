@@ -73,7 +73,7 @@ def measure(options: argparse.Namespace, workload: Path) -> dict[str, Any]:
     released = options.released
     if "provider" in options.parts:
         print("CPU ms a turn; own = beyond http + loop\n" + provider.HEADER)
-        cases = provider.QUICK if options.quick else provider.all_cases(options.limit)
+        cases = options.loads or (provider.QUICK if options.quick else provider.all_cases(options.limit))
         results["provider"] = provider.measure(cases, workload, released, options.repeats)
     if "memory" in options.parts:
         results["memory"] = provider.memory(workload, released, episodes=32 if options.quick else 256)
@@ -101,6 +101,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two loads, few repeats: less than two minutes")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--repeats", type=int, default=3, help="how often each variant runs each load")
+    parser.add_argument("--loads", nargs="+", type=provider.case_of, help="loads such as 8x500x32 instead of all")
     parser.add_argument("--limit", type=int, default=8192, help="leave out loads with more turns at once than this")
     parser.add_argument("--tokenizer", metavar="DIR", help="tokenizer to use; Qwen3's by default")
     parser.add_argument("--json", type=Path, default=Path("benchmarks.json"), help="where to write what was measured")

@@ -60,6 +60,12 @@ class Case:
 QUICK = (Case(turns=8, result=500, concurrency=32), Case(turns=32, result=500, concurrency=8))
 
 
+def case_of(text: str) -> Case:
+    """Return the load that is written as turns, tokens of a result, and episodes at once: 8x500x32."""
+    turns, result, concurrency = map(int, text.split("x"))
+    return Case(turns=turns, result=result, concurrency=concurrency)
+
+
 def all_cases(limit: int) -> list[Case]:
     """Return every combination of turns, result size and concurrency with at most so many turns at once."""
     cases = [Case(turns=t, result=r, concurrency=c) for r in RESULT_TOKENS for t in TURNS for c in CONCURRENCY]
