@@ -34,7 +34,7 @@ from strands_sglang.engine import TINY_MODEL
 RESULT = "The harbour has seven metres at low water; see also the notes on currents. " * 3
 CALL = '<tool_call>\n{"name": "look_up", "arguments": {"topic": "depth"}}\n</tool_call><|im_end|>'
 ANSWER = "Seven metres.<|im_end|>"
-DELAY = 0.2
+DELAY = 0.2  # seconds; another with --delay
 
 
 @tool
@@ -165,12 +165,12 @@ async def agents_alone(episodes: int, turns: int, url: str) -> dict[str, Any]:
         return {**since.passed(episodes * turns), "endings": dict(endings)}
 
 
-async def loop_alone(episodes: int, turns: int) -> dict[str, Any]:
+async def loop_alone(episodes: int, turns: int, delay: float) -> dict[str, Any]:
     """Run as many agents over models in this process."""
     await agent_of(ModelInProcess(2, 0)).invoke_async("Warm up?")
     since = Since()
     results = await asyncio.gather(
-        *(agent_of(ModelInProcess(turns, DELAY)).invoke_async(f"Question {n}?") for n in range(episodes))
+        *(agent_of(ModelInProcess(turns, delay)).invoke_async(f"Question {n}?") for n in range(episodes))
     )
     endings = Counter(result.stop_reason for result in results)
     return {**since.passed(episodes * turns), "endings": dict(endings)}
@@ -221,13 +221,13 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-async def serve(turns: int) -> None:
+async def serve(turns: int, delay: float) -> None:
     """Serve the stub on a free port, until the process is ended."""
     stub = Stub(turns)
 
     async def generate(request: web.Request) -> web.Response:
         body = await request.read()
-        await asyncio.sleep(DELAY)
+        await asyncio.sleep(delay)
         return web.Response(body=stub.answer(body), content_type="application/json")
 
     async def nothing(request: web.Request) -> web.Response:
@@ -252,7 +252,7 @@ def show(name: str, *arguments: Any) -> None:
     print(f"{' '.join(map(str, (name, *arguments)))}: {done.stdout.strip()}", flush=True)
 
 
-def crowd_and_loop(episodes: int, turns: int) -> None:
+def crowd_and_loop(episodes: int, turns: int, delay: float) -> None:
     """Show the crowd beside the loop alone."""
     show("loop", episodes, turns)
     stub = subprocess.Popen(
@@ -274,7 +274,7 @@ def case(name: str, arguments: list[str]) -> Any:
         of_server = crowd if name == "crowd" else agents_alone
         return of_server(int(arguments[0]), int(arguments[1]), arguments[2])
     if name == "loop":
-        return loop_alone(int(arguments[0]), int(arguments[1]))
+        return loop_alone(int(arguments[0]), int(arguments[1]), float(arguments[2]))
     return long(int(arguments[0]), None if arguments[1] == "None" else int(arguments[1]))
 
 
@@ -285,13 +285,14 @@ def main() -> None:
     parser.add_argument("rest", nargs="*")
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--delay", type=float, default=DELAY)
     args = parser.parse_args()
     if args.what == "case":
         print(json.dumps(asyncio.run(case(args.rest[0], args.rest[1:]))))
     elif args.what == "stub":
-        asyncio.run(serve(args.turns))
+        asyncio.run(serve(args.turns, args.delay))
     elif args.what == "crowd":
-        crowd_and_loop(args.episodes, args.turns)
+        crowd_and_loop(args.episodes, args.turns, args.delay)
     else:
         for turns, per_invocation in ((100, None), (100, 25), (300, None), (300, 25), (400, None), (1001, 25)):
             show("long", turns, per_invocation)
