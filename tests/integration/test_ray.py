@@ -71,7 +71,7 @@ def test_an_actor_that_is_killed_costs_only_what_it_was_running(
     assert sorted(shown["finished"]) == everything, shown["unfinished"]
     assert all(shown["saved_as_given"])
     assert shown["rewarded"] == PROMPTS * GROUP
-    assert len(shown["processes"]) == 3  # two actors, and the one that took the place of the killed one
+    assert len(shown["processes"]) in (2, 3)  # the one that took the killed one's place may have come too late for work
     assert shown["metrics"]["episodes"] == PROMPTS * GROUP
     # Begun again is what the killed actor was running, and nothing that was done.
     assert 1 <= len(shown["begun_again"]) <= shown["metrics"]["episodes_lost"] <= 6
