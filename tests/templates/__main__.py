@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import sys
@@ -14,7 +13,6 @@ from tests.templates.page import page
 from tests.templates.survey import Task, Thinking, survey
 
 PAGE = Path(__file__).parents[2] / "docs" / "templates.md"
-FAULTS = Path(__file__).with_name("known_faults.json")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,12 +29,10 @@ def main(arguments: list[str] | None = None) -> int:
         surveys = dict(zip(tasks, pool.imap(survey, tasks, chunksize=3), strict=True))
     models = {thinking: [surveys[name, thinking] for name in MODELS] for thinking in Thinking}
     templates = [found for (_, thinking), found in surveys.items() if thinking is None]
-    faults = {found.name: found.faults for found in templates if found.faults}
-    written = {PAGE: page(models, templates), FAULTS: json.dumps(faults, indent=1) + "\n"}
+    text = page(models, templates)
     if options.check:
-        return 0 if all(path.is_file() and path.read_text("utf-8") == text for path, text in written.items()) else 1
-    for path, text in written.items():
-        path.write_text(text, encoding="utf-8")
+        return 0 if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text else 1
+    PAGE.write_text(text, encoding="utf-8")
     print(f"{len(tasks)} surveys in {PAGE}")
     return 0
 

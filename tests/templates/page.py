@@ -32,7 +32,11 @@ Check a template of your own:
 
     strands-sglang check MODEL_OR_DIR [--enable-thinking | --no-enable-thinking] [--json]
 
-The exit code is 1 where a shape is at fault. In a program: `strands_sglang.tokenization.check_template(tokenizer)`.
+Exit codes: 0 where conversations can go on; 1 where a shape is at fault; 2 where nothing can be checked; 3 where even
+the smallest conversation is refused after its first turn (for a template made for tools also: after its first call).
+In a program: `strands_sglang.tokenization.check_template(tokenizer)`. An `SGLangModel` looks at a few shapes when it is
+made: it refuses a template at fault, and warns once where conversations cannot go on, or where an agent has tools that
+the template does not write.
 """
 
 _FOOT = """## Making this page
@@ -58,7 +62,7 @@ def page(models: Mapping[Thinking, Sequence[Survey]], templates: Sequence[Survey
         _causes([result for surveys in models.values() for survey in surveys for result in survey.results]),
         _refusals(models[Thinking.DEFAULT]),
         _template_table(templates),
-        _template_faults(templates),
+        *_template_faults(templates),
         _shapes(),
         _FOOT,
     ]
@@ -138,20 +142,15 @@ def _template_table(surveys: Sequence[Survey]) -> str:
     return "\n".join([*lines, "", f"Shapes over all of them, exact / expected / refused / fault: {shapes}.", ""])
 
 
-def _template_faults(surveys: Sequence[Survey]) -> str:
-    """Return the templates at fault, which are also those that tests/templates/known_faults.json names."""
-    lines = [
-        "### Templates at fault",
-        "",
-        "Not solved yet: a shape is neither exact nor refused for a confirmed reason.",
-        "",
-        "| template | shapes | for example |",
-        "| --- | ---: | --- |",
+def _template_faults(surveys: Sequence[Survey]) -> list[str]:
+    """Return the templates at fault, if any, as a section."""
+    rows = [
+        f"| {survey.name} | {len(names)} of {len(survey.results)} | {names[0]} |"
+        for survey in surveys
+        if (names := survey.faults)
     ]
-    for survey in surveys:
-        if names := survey.faults:
-            lines.append(f"| {survey.name} | {len(names)} of {len(survey.results)} | {names[0]} |")
-    return "\n".join([*lines, ""])
+    head = ["### Templates at fault", "", "| template | shapes | for example |", "| --- | ---: | --- |"]
+    return ["\n".join([*head, *rows, ""])] if rows else []
 
 
 def _outcomes(surveys: Sequence[Survey]) -> list[int]:
