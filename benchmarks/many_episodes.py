@@ -135,7 +135,7 @@ def agent_of(model: Model) -> Agent:
 async def crowd(episodes: int, turns: int, url: str) -> dict[str, Any]:
     """Run the episodes all at once with `run_episodes`."""
     tokenizer = get_tokenizer(TINY_MODEL)
-    async with SGLangClient(url, max_connections=episodes) as client:
+    async with SGLangClient(url, max_connections=episodes, connect_timeout=60) as client:
 
         def factory() -> Agent:
             return agent_of(SGLangModel(client=client, tokenizer=tokenizer))
@@ -154,7 +154,7 @@ async def crowd(episodes: int, turns: int, url: str) -> dict[str, Any]:
 async def agents_alone(episodes: int, turns: int, url: str) -> dict[str, Any]:
     """Run the same agents without `run_episodes`: no endings, no limits, no isolation."""
     tokenizer = get_tokenizer(TINY_MODEL)
-    async with SGLangClient(url, max_connections=episodes) as client:
+    async with SGLangClient(url, max_connections=episodes, connect_timeout=60) as client:
 
         async def one(question: str) -> str:
             return (await agent_of(SGLangModel(client=client, tokenizer=tokenizer)).invoke_async(question)).stop_reason
