@@ -44,8 +44,11 @@ PROMPT = list(range(300, 340))
 """Whatever number of tokens is sampled after it, no second best token comes closer than 0.006 to the best one, so that
 what is greedy here is greedy on every machine, and in every batch."""
 
-LONG = 400
+LONG = 600
 """Tokens of a generation that is disturbed: it takes seconds, and what disturbs it is sent as soon as it runs."""
+
+ENDLESS = 1500
+"""Tokens of a generation that only keeps a place, and is cancelled."""
 
 CLIENT_SECONDS = 1800.0
 
@@ -140,19 +143,21 @@ async def test_an_abort_while_running_is_carried_on_to_the_unbroken_reply(
 
 
 async def test_an_abort_in_the_queue_is_sent_again(client: SGLangClient) -> None:
-    async with in_flight(client, *[asked(LONG)] * RUNNING):
+    async with in_flight(client, *[asked(ENDLESS)] * RUNNING) as busy:
         queued = asyncio.create_task(client.send(asked(5, conversation_id="queued")))
         await until_load(lambda: load(client), lambda now: now.waiting == 1)
         ((rid, _),) = [(rid, call) for rid, call in client._calls.in_flight.items() if call.request.max_new_tokens == 5]
         async with SGLangClient(client.base_url, admin_api_key=ADMIN) as stranger:
             await stranger.abort(rid)
+        for task in busy:
+            task.cancel()
         reply = await queued
     assert len(reply.output_ids) == 5
     assert reply.resumptions == 1
 
 
 async def test_what_the_caller_aborts_surfaces_with_what_was_sampled(client: SGLangClient) -> None:
-    async with in_flight(client, asked(1500, conversation_id="mine")) as (task,):
+    async with in_flight(client, asked(ENDLESS, conversation_id="mine")) as (task,):
         await client.abort(conversation_id="mine")
         with pytest.raises(SGLangAbortedError) as raised:
             await task
@@ -179,7 +184,7 @@ async def test_cancelling_a_task_ends_the_request(
         Listening() as transport,
         SGLangClient(small_url, api_key=USER, admin_api_key=ADMIN, transport=transport) as own,
         # Both are of equal length and run in one batch: what ends long before the other one was ended.
-        in_flight(own, asked(1500), asked(1500)) as (task, other),
+        in_flight(own, asked(ENDLESS), asked(ENDLESS)) as (task, other),
     ):
         started = time.monotonic()
         task.cancel()
@@ -237,10 +242,19 @@ async def test_a_full_queue_is_waited_for(small_url: str, client: SGLangClient) 
     patience = RetryPolicy(max_retries=1000, base_delay=0.5, max_delay=5.0)
     async with (
         SGLangClient(small_url, api_key=USER, timeout=CLIENT_SECONDS, retry=patience) as patient,
-        in_flight(client, *[asked(LONG)] * RUNNING),
+        in_flight(client, *[asked(ENDLESS)] * RUNNING) as busy,
     ):
         requests = [asked(20, prompt=[300 + number, *PROMPT]) for number in range(2 * QUEUED)]
-        replies = await asyncio.gather(*map(patient.send, requests))
+        sending = asyncio.gather(*map(patient.send, requests))
+
+        async def refused() -> bool:
+            # What was refused is on its way no more, until it is sent again.
+            return (await load(client)).waiting == QUEUED and len(patient._calls.in_flight) == QUEUED
+
+        await until(refused)
+        for task in busy:
+            task.cancel()
+        replies = await sending
     assert {20} == {len(reply.output_ids) for reply in replies}
     assert sum(reply.retries for reply in replies) > 0
 
@@ -248,7 +262,7 @@ async def test_a_full_queue_is_waited_for(small_url: str, client: SGLangClient) 
 async def test_a_full_queue_without_patience_is_throttling(small_url: str, client: SGLangClient) -> None:
     async with (
         SGLangClient(small_url, api_key=USER, admin_api_key=ADMIN, max_retries=0) as hasty,
-        in_flight(client, *[asked(LONG)] * (RUNNING + QUEUED)),
+        in_flight(client, *[asked(ENDLESS)] * (RUNNING + QUEUED)),
     ):
         with pytest.raises(SGLangThrottledError):
             await hasty.send(asked(2))
@@ -420,7 +434,8 @@ async def test_a_server_may_drain_or_crash_and_come_back(
             server.start()
             replies = await asyncio.gather(*tasks)
             assert {400} == {len(reply.output_ids) for reply in replies}
-            assert all(reply.retries > 0 for reply in replies)
+            # The first may have been done when the last began; that one was not.
+            assert any(reply.retries > 0 for reply in replies)
 
             task = asyncio.create_task(client.send(asked(400)))
             await until_load(lambda: load(client), lambda now: now.running == 1)
