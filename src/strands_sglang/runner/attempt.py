@@ -17,19 +17,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from strands_sglang.errors import SGLangConfigError
 from strands_sglang.provider.ending import classify, described
 from strands_sglang.provider.model import SGLangModel
 from strands_sglang.termination import Termination, TerminationReason
 from strands_sglang.trajectory import Trajectory
 
 from .calling import takes_positional
+from .claims import claimed_model, release
 from .episode import EPISODE_FIELD, Episode, EpisodeContext, answer_of
 from .guard import ToolGuard
 from .horizon import invoke
 from .numbers import numbers_of
 from .options import AgentFactory, EpisodeOptions
-from .prompts import jsonable
+from .prompts import jsonable, own
 from .tally import Tally
 
 logger = logging.getLogger(__name__)
@@ -141,11 +141,18 @@ class Attempt:
         return self._episode(classify(error), error=error)
 
     async def _play(self) -> Episode:
+        try:
+            return await self._played()
+        finally:
+            if self.model is not None:
+                release(self.model)
+
+    async def _played(self) -> Episode:
         """Make the agent, run it, judge it."""
         outcome: Any
         try:
             self.agent = await self._made()
-            self.model = model_of(self.agent)
+            self.model = claimed_model(self.agent)
             self.on_model(self.model)
             self.guard.watch(self.agent)
             if (limiter := self.options.limiter()) is not None:
@@ -174,12 +181,12 @@ class Attempt:
         return await made if inspect.isawaitable(made) else made
 
     async def _invoke(self) -> Any:
-        state = dict(self.options.invocation_state)
+        state = {name: own(value) for name, value in self.options.invocation_state.items()}
         # Hooks and limits write into it: what one episode leaves there must not be found by another.
         state["request_state"] = copy.deepcopy(state.get("request_state", {}))
         return await invoke(
             self.agent,
-            self.context.prompt.content,
+            own(self.context.prompt.content),  # Strands and hooks write into it
             turns=self.options.turns_per_invocation,
             invocation_state=state,
             structured_output_model=self.options.structured_output_model,
@@ -258,27 +265,6 @@ class Attempt:
             self.context.group_index,
             self.phase,
         )
-
-
-def model_of(agent: Any) -> SGLangModel:
-    """Return the model of what a factory made.
-
-    Raises:
-        SGLangConfigError: If it is no agent with a `SGLangModel`.
-    """
-    model = getattr(agent, "model", None)
-    if not isinstance(model, SGLangModel) or not hasattr(agent, "invoke_async"):
-        what = f"a {type(agent).__name__}" + (f" whose model is a {type(model).__name__}" if model is not None else "")
-        raise SGLangConfigError(
-            f"agent_factory must return a strands Agent with a SGLangModel, it returned {what}",
-            hint="return Agent(model=SGLangModel(client=..., tokenizer=...), ...), a fresh one for every episode",
-        )
-    if model.trajectory.turns:
-        raise SGLangConfigError(
-            "agent_factory returned an agent whose model holds the record of another episode",
-            hint="make a new SGLangModel for every episode; client and tokenizer are shared",
-        )
-    return model
 
 
 def _is_cancelled() -> bool:

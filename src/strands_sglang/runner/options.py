@@ -47,7 +47,7 @@ class EpisodeOptions:
         turns_per_invocation: Turns of one invocation at most; None for one invocation however long.
         structured_output_model: Passed to every invocation.
         invocation_state: Passed to the invocations of every episode; each has a dictionary and a `request_state` of its
-            own, and shares what else is in it.
+            own, also of the lists and dictionaries in it; other objects are shared.
     """
 
     limits: Mapping[str, Any] | None = None

@@ -18,7 +18,7 @@ from .attempt import Attempt, Stop
 from .clock import PausableClock
 from .episode import Episode, EpisodeContext
 from .options import DEFAULT_TURNS, AgentFactory, EpisodeOptions, Reward
-from .prompts import Prompt
+from .prompts import Prompt, own
 from .tally import Tally
 from .threads import use_daemon_threads
 
@@ -121,9 +121,10 @@ async def play(
 
     attempts: list[dict[str, Any]] = []
     for number in range(options.retries + 1):
-        attempt = Attempt(
-            factory=factory, context=replace(context, attempt=number), options=options, tally=tally, on_model=on_model
-        )
+        # Nobody finds in a prompt what another episode, or another attempt, has written into it.
+        prompt = replace(context.prompt, content=own(context.prompt.content), row=own(context.prompt.row))
+        one = replace(context, prompt=prompt, attempt=number)
+        attempt = Attempt(factory=factory, context=one, options=options, tally=tally, on_model=on_model)
         episode = await attempt.run(stop, seconds_left)
         last = number == options.retries or stop.asked is not None or seconds_left() == 0
         if last or not options.retries_on(episode.termination):
