@@ -125,7 +125,8 @@ class TurnCall:
                 yield reply
             return
         async with aclosing(self.client.stream(request)) as pieces:
-            while True:
+            # Pieces that show nothing may come faster than the signal is looked at while one is awaited.
+            while self.cancel_signal is None or not self.cancel_signal.is_set():
                 with as_host_errors():
                     piece = await _unless(self.cancel_signal, anext(pieces, None))
                 if piece is None:

@@ -107,8 +107,36 @@ async def test_an_answer_that_is_cancelled_while_it_streams_is_not_recorded() ->
         await agent.invoke_async(question)
 
     on.check()
+    # Strands leaves its inner generators to Python, which closes them in later turns of the event loop.
+    async with asyncio.timeout(30):
+        while not on.engine.disconnects:
+            await asyncio.sleep(0.01)
     assert len(on.engine.disconnects) == 1
     assert "Cancelled by user" in on.prompt(2)
+    assert on.parents == [None, 0]
+
+
+async def test_a_signal_ends_a_stream_that_shows_nothing_yet() -> None:
+    call = '<tool_call>\n{"name": "note", "arguments": {"text": "' + "word " * 200 + '"}}\n</tool_call>'
+    on = build("One.", Turn(text=call + END, token_delay=0.01), "Three.", stream=True)
+    agent = on.agent()
+    await agent.invoke_async("First?")
+
+    async def stop() -> None:
+        await begun(on)
+        await asyncio.sleep(0.1)
+        agent.cancel()
+
+    canceller = asyncio.create_task(stop())
+    result = await agent.invoke_async("Second?")
+    await canceller
+    await agent.invoke_async("Third?")
+
+    on.check()
+    assert result.stop_reason == "cancelled"
+    async with asyncio.timeout(30):
+        while not on.engine.disconnects:
+            await asyncio.sleep(0.01)
     assert on.parents == [None, 0]
 
 
