@@ -16,6 +16,7 @@ from strands_sglang.errors import RecordError
 
 from .saved import Fields, Format, pydantic_schema, segment_from_fields, segment_to_dict
 from .segment import Segment
+from .values import identities
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -148,7 +149,7 @@ class Rollout:
             RecordError: If a fact is not a JSON value.
         """
         rows = [segment_to_dict(segment, f"segments[{at}]") for at, segment in enumerate(self._segments)]
-        return {**FORMAT.header(), "segments": rows, "image_data": list(self.image_data)}
+        return {**FORMAT.header(), "segments": rows, "image_data": identities(self.image_data, "image_data")}
 
     def to_json(self) -> str:
         """Return the rollout as one line of JSON; `from_json` gives an equal one back."""
@@ -163,7 +164,7 @@ class Rollout:
         """
         fields = FORMAT.open(saved)
         rows = fields.take_list("segments", dict)
-        rollout = cls(image_data=fields.take_list("image_data", str))
+        rollout = cls(image_data=fields.take_value("image_data", identities))
         fields.close()
         for at, row in enumerate(rows):
             place = Fields(row, FORMAT.noun, f"segments[{at}]")

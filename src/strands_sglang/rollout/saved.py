@@ -8,7 +8,6 @@ guessed or skipped. Numbers that JSON does not have (NaN, infinities) are neithe
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,25 +16,18 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Self, TypeVa
 from strands_sglang.errors import RecordError, RecordFormatError
 
 from .segment import Segment, SegmentKind
+from .values import identity, json_name, kind_name, member, name_of, number, plain_object, shown, whole
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 E = TypeVar("E", bound=StrEnum)
+V = TypeVar("V")
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 """Turns the fields of one version into those of the next."""
 
 _REQUIRED: Any = object()
-_JSON_NAMES: dict[type, str] = {
-    dict: "an object",
-    list: "a list",
-    str: "a string",
-    bool: "a boolean",
-    int: "an integer",
-    float: "a number",
-    type(None): "null",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +59,15 @@ class Format:
         return {"format": self.name, "version": self.version}
 
     def dumps(self, saved: Mapping[str, Any]) -> str:
-        """Write a record as one line of JSON."""
-        return json.dumps(saved, separators=(",", ":"), allow_nan=False)
+        """Write a record as one line of JSON.
+
+        Raises:
+            RecordError: If it cannot be written, as a thread with a small stack may find of a deep one.
+        """
+        try:
+            return json.dumps(saved, separators=(",", ":"), allow_nan=False)
+        except (RecursionError, TypeError, ValueError) as error:
+            raise RecordError(f"the {self.noun} cannot be written as JSON: {error}") from error
 
     def loads(self, text: str | bytes) -> Any:
         """Read JSON.
@@ -77,7 +76,7 @@ class Format:
             RecordFormatError: If it is not JSON.
         """
         try:
-            return json.loads(text, parse_constant=_refuse_constant)
+            return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
         except (RecursionError, ValueError) as error:
             raise RecordFormatError(f"not a saved {self.noun}: {error}") from error
 
@@ -88,12 +87,12 @@ class Format:
             RecordFormatError: If it is of another format or of an unknown version.
         """
         if not isinstance(saved, Mapping) or saved.get("format") != self.name:
-            found = repr(saved.get("format")) if isinstance(saved, Mapping) else json_name(saved)
-            raise RecordFormatError(f"not a saved {self.noun}: expected format {self.name!r}, found {found}")
+            given = saved.get("format") if isinstance(saved, Mapping) else saved
+            raise RecordFormatError(f"not a saved {self.noun}: expected format {self.name!r}, found {shown(given)}")
         version, content = saved.get("version"), dict(saved)
         if type(version) is not int or not self.oldest <= version <= self.version:
             readable = str(self.version) if self.oldest == self.version else f"{self.oldest} to {self.version}"
-            raise RecordFormatError(f"{self.noun} version {version!r} is unknown; this release reads {readable}")
+            raise RecordFormatError(f"{self.noun} version {shown(version)} is unknown; this release reads {readable}")
         for older in range(version, self.version):
             content = self.upgraders[older](content)
         fields = Fields(content, self.noun, "")
@@ -117,6 +116,8 @@ class Fields:
         if not isinstance(saved, Mapping):
             self.fail(None, f"is {json_name(saved)}, not an object")
         self._left = dict(saved)
+        for name in self._left:
+            self.checked(name_of, name, place or "the record")
 
     def take(self, key: str, *kinds: type, default: Any = _REQUIRED) -> Any:
         """Return a field of one of the given types, or its default where it is not there."""
@@ -126,26 +127,35 @@ class Fields:
             return default
         value = self._left.pop(key)
         if kinds and type(value) not in kinds:
-            wanted = " or ".join(_JSON_NAMES[kind] for kind in kinds)
+            wanted = " or ".join(kind_name(kind) for kind in kinds)
             self.fail(key, f"is {json_name(value)}, not {wanted}")
+        if type(value) is int and float not in kinds:
+            self.checked(whole, value, self.place_of(key))
         return value
+
+    def take_value(self, key: str, read: Callable[[Any, str], V], *, default: Any = _REQUIRED) -> V:
+        """Return a field as one of the functions of `values.py` reads it."""
+        return self.checked(read, self.take(key, default=default), self.place_of(key))
+
+    def checked(self, read: Callable[[Any, str], V], value: Any, place: str) -> V:
+        """Return a value as one of the functions of `values.py` reads it."""
+        try:
+            return read(value, place)
+        except RecordError as error:
+            raise RecordFormatError(f"damaged {self.noun}: {error}", place=place) from error
 
     def take_list(self, key: str, *kinds: type, default: Any = _REQUIRED) -> Any:
         """Return a list whose entries are all of the given types."""
         values = self.take(key, list, default=default)
         if values and not set(map(type, values)) <= set(kinds):
             at = next(at for at, value in enumerate(values) if type(value) not in kinds)
-            wanted = " or ".join(_JSON_NAMES[kind] for kind in kinds)
+            wanted = " or ".join(kind_name(kind) for kind in kinds)
             self.fail(f"{key}[{at}]", f"is {json_name(values[at])}, not {wanted}")
         return values
 
     def take_member(self, key: str, enum: type[E]) -> E:
         """Return the member of an enum that a string names."""
-        value = self.take(key, str)
-        try:
-            return enum(value)
-        except ValueError:
-            self.fail(key, f"is {value!r}, not one of {', '.join(enum)}")
+        return enum(self.take_value(key, lambda value, place: member(value, enum, place)))
 
     @overload
     def take_number(self, key: str, *, optional: Literal[False]) -> float: ...
@@ -156,10 +166,7 @@ class Fields:
     def take_number(self, key: str, *, optional: bool = True) -> float | None:
         """Return a finite number as a float, or None where null may stand for it."""
         value = self.take(key, float, int, *([type(None)] if optional else []))
-        try:
-            return None if value is None else number(value, key)
-        except RecordError:
-            self.fail(key, f"is {value}, which is not a finite number that a float can hold")
+        return None if value is None else self.checked(number, value, self.place_of(key))
 
     @property
     def names(self) -> list[str]:
@@ -190,83 +197,37 @@ class Fields:
         raise RecordFormatError(f"damaged {self.noun}: {place or 'the record'} {words}", place=place or None)
 
 
-def json_name(value: object) -> str:
-    """Return what JSON calls a value."""
-    return _JSON_NAMES.get(type(value), f"a {type(value).__name__}")
-
-
-def plain(value: Any, place: str) -> Any:
-    """Return a copy of a value that holds only what JSON can hold, exactly.
-
-    Raises:
-        RecordError: If a part of it would not come back as it is.
-    """
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise RecordError(f"{place} is {value}, which JSON does not have; use None for what is not known")
-        return float(value)
-    if isinstance(value, list | tuple):
-        return [plain(part, f"{place}[{at}]") for at, part in enumerate(value)]
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise RecordError(f"{place} has the key {key!r}; only strings can be keys in a saved record")
-        return {str(key): plain(part, f"{place}.{key}") for key, part in value.items()}
-    raise RecordError(
-        f"{place} is a {type(value).__name__}, which JSON does not have; give a plain number, string, list or dict"
-    )
-
-
-def number(value: Any, place: str) -> float:
-    """Return a number as a float, as it will be when it is read again.
-
-    Raises:
-        RecordError: If it is not a finite number, or one that a float cannot hold.
-    """
-    if not isinstance(value, int | float):
-        raise RecordError(f"{place} is a {type(value).__name__}, not a plain number; convert it with float()")
-    try:
-        exact = float(value)
-    except OverflowError:
-        exact = math.inf
-    if not math.isfinite(exact) or exact != value:
-        raise RecordError(f"{place} is {value}, which a saved record cannot hold; use None for what is not known")
-    return exact
-
-
 def segment_to_dict(segment: Segment, place: str) -> dict[str, Any]:
     """Return a segment as JSON values, leaving out what is at its default."""
-    row: dict[str, Any] = {"kind": segment.kind.value, "ids": segment.ids.tolist()}
+    row: dict[str, Any] = {"kind": member(segment.kind, SegmentKind, f"{place}.kind"), "ids": segment.ids.tolist()}
     if segment.logprobs is not None:
         row["logprobs"] = segment.logprob_list()
     if segment.replaces:
-        row["replaces"] = segment.replaces
+        row["replaces"] = whole(segment.replaces, f"{place}.replaces")
     if segment.weight_spans:
-        row["weight_spans"] = [list(span) for span in segment.weight_spans]
+        row["weight_spans"] = [
+            _span(span, f"{place}.weight_spans[{at}]") for at, span in enumerate(segment.weight_spans)
+        ]
     if segment.message_index is not None:
-        row["message_index"] = segment.message_index
+        row["message_index"] = whole(segment.message_index, f"{place}.message_index")
     if segment.facts:
-        row["facts"] = plain(segment.facts, f"{place}.facts")
+        row["facts"] = plain_object(segment.facts, f"{place}.facts")
     return row
 
 
 def segment_from_fields(fields: Fields) -> Segment:
     """Read what `segment_to_dict` wrote."""
     kind = fields.take_member("kind", SegmentKind)
-    spans = fields.take_list("weight_spans", list, default=[])
-    for at, span in enumerate(spans):
-        if [type(part) for part in span] != [str, int, int]:
-            fields.fail(f"weight_spans[{at}]", "is not [version, start, end]")
+    spans = [
+        fields.checked(_span, span, fields.place_of(f"weight_spans[{at}]"))
+        for at, span in enumerate(fields.take_list("weight_spans", list, default=[]))
+    ]
     ids = fields.take_list("ids", int)
     logprobs = fields.take_list("logprobs", float, int, type(None), default=None)
     rest: dict[str, Any] = {
         "replaces": fields.take("replaces", int, default=0),
         "message_index": fields.take("message_index", int, type(None), default=None),
-        "facts": fields.take("facts", dict, default={}),
+        "facts": fields.take_value("facts", plain_object, default={}),
         "weight_spans": tuple((version, start, end) for version, start, end in spans),
     }
     fields.close()
@@ -274,6 +235,13 @@ def segment_from_fields(fields: Fields) -> Segment:
         return Segment.of(kind, ids, logprobs, **rest)
     except RecordError as error:
         fields.fail(None, f"is not a segment: {error}")
+
+
+def _span(span: Any, place: str) -> list[Any]:
+    """Return the span of a weight version."""
+    if not isinstance(span, list | tuple) or len(span) != 3:
+        raise RecordError(f"{place} is not [version, start, end]")
+    return [identity(span[0], place), whole(span[1], place), whole(span[2], place)]
 
 
 class Saveable(Protocol):
@@ -301,3 +269,13 @@ def pydantic_schema(cls: type[Saveable]) -> CoreSchema:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, no name of which stands twice: programs differ in which of the two they take."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the key {twice[:80]!a} twice")
+    return found

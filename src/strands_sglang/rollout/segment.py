@@ -63,12 +63,20 @@ class Segment:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what would break the lengths of the columns."""
+        """Refuse what would break the lengths of the columns, or give an id two weight versions."""
+        if not isinstance(self.ids, array) or not isinstance(self.logprobs, array | None):
+            raise RecordError("a segment holds arrays; Segment.of makes one from lists")
+        if self.logprobs is not None and len(self.logprobs) != len(self.ids):
+            raise RecordError(f"{len(self.ids)} token ids but {len(self.logprobs)} logprobs in one segment")
         if self.replaces < 0:
             raise RecordError(f"a segment cannot replace {self.replaces} ids")
+        reached = 0
         for version, start, end in self.weight_spans:
             if not 0 <= start <= end <= len(self.ids):
                 raise RecordError(f"weights {version!r}: the span {start} to {end} is not within {len(self.ids)} ids")
+            if start < reached:
+                raise RecordError(f"weights {version!r}: the span from {start} begins before the one before it ends")
+            reached = end
 
     @classmethod
     def of(
@@ -98,8 +106,6 @@ class Segment:
         values = None
         if logprobs is not None:
             values = _packed(logprobs)
-            if len(values) != len(packed):
-                raise RecordError(f"{len(packed)} token ids but {len(values)} logprobs in one segment")
             if math.inf in values or -math.inf in values:
                 raise RecordError("a logprob is infinite; give None for one that is not known")
         return cls(kind=kind, ids=packed, logprobs=values, **rest)
@@ -141,4 +147,10 @@ def _packed(logprobs: Sequence[float | None]) -> array[float]:
     try:
         return array("d", logprobs)  # type: ignore[arg-type]  # where none is None, which is the rule
     except TypeError:
+        pass
+    except OverflowError as error:
+        raise RecordError(f"logprobs must be numbers that a float can hold: {error}") from error
+    try:
         return array("d", (math.nan if value is None else value for value in logprobs))
+    except (OverflowError, TypeError) as error:
+        raise RecordError(f"logprobs must be numbers that a float can hold, or None: {error}") from error

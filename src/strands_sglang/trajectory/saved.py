@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from strands_sglang.errors import RecordError
-from strands_sglang.rollout.saved import Fields, Format, number, segment_from_fields, segment_to_dict
+from strands_sglang.rollout.saved import Fields, Format, segment_from_fields, segment_to_dict
+from strands_sglang.rollout.values import identities, member, name_of, number, text, whole
 from strands_sglang.termination import Termination, TerminationReason
 
 from .turn import Lineage, Turn, TurnFate
@@ -39,16 +40,19 @@ def turns_to_list(turns: Sequence[Turn]) -> list[dict[str, Any]]:
 def _turn_to_dict(turn: Turn, parent: int | None, place: str) -> dict[str, Any]:
     row: dict[str, Any] = {
         "parent": parent,
-        "conversation": turn.conversation,
-        "lineage": turn.lineage.value,
-        "fate": turn.fate.value,
+        "conversation": whole(turn.conversation, f"{place}.conversation"),
+        "lineage": member(turn.lineage, Lineage, f"{place}.lineage"),
+        "fate": member(turn.fate, TurnFate, f"{place}.fate"),
         "prompt": segment_to_dict(turn.prompt, f"{place}.prompt"),
         "sampled": segment_to_dict(turn.sampled, f"{place}.sampled"),
     }
     if turn.images:
-        row["images"] = list(turn.images)
+        row["images"] = identities(turn.images, f"{place}.images")
     if turn.credit:
-        row["credit"] = {name: number(value, f"{place}.credit.{name}") for name, value in turn.credit.items()}
+        row["credit"] = {
+            name_of(name, f"{place}.credit"): number(value, f"{place}.credit.{name}")
+            for name, value in turn.credit.items()
+        }
     return row
 
 
@@ -74,7 +78,7 @@ def _turn_from_fields(fields: Fields, before: Sequence[Turn]) -> Turn:
         conversation=fields.take("conversation", int),
         lineage=fields.take_member("lineage", Lineage),
         fate=fields.take_member("fate", TurnFate),
-        images=tuple(fields.take_list("images", str, default=[])),
+        images=tuple(fields.take_value("images", identities, default=[])),
         credit=credit,
     )
     fields.close()
@@ -87,7 +91,10 @@ def _turn_from_fields(fields: Fields, before: Sequence[Turn]) -> Turn:
 
 def termination_to_dict(termination: Termination | None) -> dict[str, Any] | None:
     """Return an ending as JSON values."""
-    return None if termination is None else {"reason": termination.reason.value, "detail": termination.detail}
+    if termination is None:
+        return None
+    reason = member(termination.reason, TerminationReason, "termination.reason")
+    return {"reason": reason, "detail": text(termination.detail, "termination.detail")}
 
 
 def termination_from_fields(fields: Fields) -> Termination | None:

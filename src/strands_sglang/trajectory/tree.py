@@ -15,7 +15,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from strands_sglang.rollout import Rollout
-from strands_sglang.rollout.saved import number, plain, pydantic_schema
+from strands_sglang.rollout.saved import pydantic_schema
+from strands_sglang.rollout.values import identity, number, optional, plain_object, whole
 from strands_sglang.termination import Termination
 
 from .report import Decode, Report, report
@@ -152,17 +153,17 @@ class Trajectory:
         """Return the episode as JSON values, with format and version.
 
         Raises:
-            RecordError: If a part of it (facts, credit, metadata) is not a JSON value.
+            RecordError: If a part of it (an id, facts, credit, metadata) would not be read again as it is.
         """
         return {
             **FORMAT.header(),
-            "id": self.id,
+            "id": identity(self.id, "id"),
             "turns": turns_to_list(list(self.turns)),
             "termination": termination_to_dict(self.termination),
-            "reward": None if self.reward is None else number(self.reward, "reward"),
-            "group_id": self.group_id,
-            "group_index": self.group_index,
-            "metadata": plain(self.metadata, "metadata"),
+            "reward": optional(number)(self.reward, "reward"),
+            "group_id": optional(identity)(self.group_id, "group_id"),
+            "group_index": optional(whole)(self.group_index, "group_index"),
+            "metadata": plain_object(self.metadata, "metadata"),
         }
 
     def to_json(self) -> str:
@@ -178,13 +179,13 @@ class Trajectory:
         """
         fields = FORMAT.open(saved)
         trajectory = cls(
-            id=fields.take("id", str),
+            id=fields.take_value("id", identity),
             turns=turns_from_fields(fields),
             termination=termination_from_fields(fields),
             reward=fields.take_number("reward"),
-            group_id=fields.take("group_id", str, type(None)),
+            group_id=fields.take_value("group_id", optional(identity)),
             group_index=fields.take("group_index", int, type(None)),
-            metadata=fields.take("metadata", dict),
+            metadata=fields.take_value("metadata", plain_object),
         )
         fields.close()
         return trajectory

@@ -165,7 +165,7 @@ DAMAGES: Damage = [
     (["turns", 0, "prompt", "replaces"], 1, r"turns\[0\].prompt.replaces is 1"),
     (["turns", 0, "credit", "advantage"], None, r"turns\[0\].credit.advantage is null, not a number"),
     (["turns", 0, "images"], [1], r"turns\[0\].images\[0\] is an integer"),
-    (["turns", 0, "credit", "advantage"], 10**400, r"turns\[0\].credit.advantage is 1000"),
+    (["turns", 0, "credit", "advantage"], 10**400, r"turns\[0\].credit.advantage is an integer, which is not a"),
     (["reward"], 2**53 + 1, "reward is 9007199254740993, which is not a finite number that a float can hold"),
     (["termination", "reason"], "boredom", "termination.reason is 'boredom'"),
     (["termination", "more"], 1, "termination.more is not a field"),
