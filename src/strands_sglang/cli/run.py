@@ -1,8 +1,8 @@
 """`strands-sglang run`: many episodes of an agent factory, from a file of prompts to a file of records.
 
-Owns the options, the reading of the prompts, and the exit code: 0 when every episode finished, 1 when some did not
-(the same command samples them again), 130 after Ctrl-C. Everything that can be told before an episode is begun is an
-error of use.
+Owns the options, the reading of the prompts, and the exit code: 0 when every episode finished, 1 when some did not or
+were never begun (the same command samples them), 130 after Ctrl-C. Everything that can be told before an episode is
+begun is an error of use.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,7 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
 
 def _add_server(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--base-url", metavar="URL", help="address of the SGLang server or router")
+    group.add_argument("--api-key", metavar="KEY", help="the server's API key")
     group.add_argument("--tokenizer", metavar="NAME", help="default: the one that the server names")
     group.add_argument("--tool-parser", metavar="NAME", help="default: told from the chat template")
     group.add_argument("--sampling-params", metavar="JSON", help='such as {"temperature": 1.0, "max_new_tokens": 512}')
@@ -105,20 +106,28 @@ def run(args: argparse.Namespace) -> int:
         tokenizer=args.tokenizer,
         tool_parser=args.tool_parser,
         config={"sampling_params": _sampling_params(args.sampling_params)} if args.sampling_params else {},
-        client_options={"max_connections": max(args.concurrency, 1)},
+        client_options={"max_connections": max(args.concurrency, 1), "api_key": args.api_key},
     )
-    if args.prompts != "-":
-        for _ in prompts_of(args.prompts):  # a damaged line is told before anything is paid for
-            pass
-    return asyncio.run(_run(args, target, reward))
+    return asyncio.run(_run(args, target, _prompts(args), reward))
 
 
-async def _run(args: argparse.Namespace, target: AgentTarget, reward: Any) -> int:
+def _prompts(args: argparse.Namespace) -> Iterable[Any]:
+    """Return the prompts, of a file only once all of its lines were looked at; a pipe can be read once."""
+    if args.prompts == "-" or (Path(args.prompts).exists() and not Path(args.prompts).is_file()):
+        return prompts_of(args.prompts)
+    if args.min_finished is not None:  # what an earlier run finished of them is counted before the first one begins
+        return list(prompts_of(args.prompts))
+    for _ in prompts_of(args.prompts):  # a damaged line is told before anything is paid for
+        pass
+    return prompts_of(args.prompts)
+
+
+async def _run(args: argparse.Namespace, target: AgentTarget, prompts: Iterable[Any], reward: Any) -> int:
     from strands_sglang.runner import run_episodes
 
     episodes = run_episodes(
         target,
-        prompts_of(args.prompts),
+        prompts,
         concurrency=args.concurrency,
         group_size=args.group_size,
         limits={name: getattr(args, name) for name in _LIMITS if getattr(args, name) is not None},
@@ -149,12 +158,16 @@ def _report(episodes: EpisodeRun, unfinished: int, output: Path) -> int:
     print(f"{numbers['episodes']} episodes in {output} ({endings or 'none'})")
     if numbers["episodes_skipped"]:
         print(f"{numbers['episodes_skipped']} more were finished before")
-    if unfinished or numbers["episodes_stopped"]:
+    if unfinished:
         stopped = f" and {numbers['episodes_stopped']} were stopped" if numbers["episodes_stopped"] else ""
         print(f"{unfinished} did not finish{stopped}; the same command samples them again", file=sys.stderr)
+    elif numbers["episodes_stopped"]:
+        print(f"{numbers['episodes_stopped']} were stopped", file=sys.stderr)
     if episodes.interrupted:
         return 130
-    return 1 if unfinished else 0
+    if episodes.cut_short:
+        print("it was ended before all episodes were played; the same command goes on", file=sys.stderr)
+    return 1 if unfinished or episodes.cut_short else 0
 
 
 def _ray(args: argparse.Namespace) -> dict[str, Any]:

@@ -22,14 +22,15 @@ from strands_sglang.provider.model import SGLangModel
 from strands_sglang.termination import Termination, TerminationReason
 from strands_sglang.trajectory import Trajectory
 
-from .calling import takes_positional
+from .calling import is_asynchronous, takes_positional
 from .claims import claimed_model, release
 from .episode import EPISODE_FIELD, Episode, EpisodeContext, answer_of
 from .guard import ToolGuard
 from .horizon import invoke
 from .numbers import numbers_of
-from .options import AgentFactory, EpisodeOptions
+from .options import AgentFactory, EpisodeOptions, Reward
 from .prompts import jsonable, own
+from .savable import make_savable
 from .tally import Tally
 
 logger = logging.getLogger(__name__)
@@ -200,10 +201,11 @@ class Attempt:
         """Return the episode with its reward, or with the reward's failure as its ending."""
         assert self.options.reward is not None
         try:
-            value = self.options.reward(episode)
-            given = await value if inspect.isawaitable(value) else value
+            given = await _called(self.options.reward, episode)
             if given is not None:
                 episode.trajectory.reward = _number(given)
+            if unsavable := make_savable(episode.trajectory):
+                return _unrewarded(episode, f"the reward wrote what cannot be saved: {unsavable}", None)
         except BaseException as error:
             if _is_cancelled() or isinstance(error, KeyboardInterrupt | GeneratorExit):
                 raise
@@ -213,6 +215,8 @@ class Attempt:
     def _episode(self, termination: Termination, *, result: Any = None, error: BaseException | None = None) -> Episode:
         """Describe what there is of the episode."""
         trajectory = self.model.trajectory if self.model is not None else Trajectory()
+        if unsavable := make_savable(trajectory):
+            termination = _with_unsavable(termination, unsavable)
         trajectory.termination = termination
         # Where exporters look for them; "episode" is the record's own, see `Episode.record`.
         for name, value in {**self.context.prompt.row, "prompt": self.context.prompt.content}.items():
@@ -273,6 +277,35 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+async def _called(reward: Reward, episode: Episode) -> Any:
+    """Return what a reward says; a plain function is called in a thread, where it may take its time."""
+    if is_asynchronous(reward):
+        value: Any = reward(episode)
+    else:
+        value, error = await asyncio.to_thread(_outcome_of_call, reward, episode)
+        if isinstance(error, KeyboardInterrupt | GeneratorExit | StopIteration):
+            raise RuntimeError(f"the reward raised {described(error)}") from error  # in a thread, nobody's Ctrl-C
+        if error is not None:
+            raise error
+    return await value if inspect.isawaitable(value) else value
+
+
+def _outcome_of_call(reward: Reward, episode: Episode) -> tuple[Any, BaseException | None]:
+    """Call a reward; what it raises is returned, since a future cannot hold every error."""
+    try:
+        return reward(episode), None
+    except BaseException as error:
+        return None, error
+
+
+def _with_unsavable(termination: Termination, unsavable: str) -> Termination:
+    """Return the ending of an episode into whose record a tool or hook wrote what cannot be saved."""
+    why = f"a tool or hook wrote into the record what cannot be saved: {unsavable}"
+    if termination.finished:
+        return Termination(reason=TerminationReason.TOOL_ERROR, detail=f"{why}; it had ended by {termination.reason}")
+    return replace(termination, detail=f"{termination.detail}; {why}")
+
+
 def _number(given: Any) -> float:
     """Return a reward as a finite number."""
     number = float(given)
@@ -283,6 +316,7 @@ def _number(given: Any) -> float:
 
 def _unrewarded(episode: Episode, why: str, error: BaseException | None) -> Episode:
     """Return an episode that ended, but whose reward failed; how it had ended is kept."""
+    make_savable(episode.trajectory)
     had = {"reason": episode.termination.reason.value, "detail": episode.termination.detail}
     detail = f"{why}; the episode had ended by {episode.termination.reason.value}"
     termination = Termination(reason=TerminationReason.REWARD_ERROR, detail=detail)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
+
+
+def is_asynchronous(called: Callable[..., Any]) -> bool:
+    """Whether a callable is known to return at once with something to await."""
+    while isinstance(called, functools.partial):
+        called = called.func
+    return inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(type(called).__call__)
 
 
 def takes_positional(called: Callable[..., Any]) -> bool:

@@ -52,7 +52,7 @@ class Episode:
         prompt: What it began with.
         key: The prompt's key within the run.
         answer: The text of the last answer; empty where there is none.
-        group_id: The prompt's key where there are several episodes of it, else None.
+        group_id: The prompt's key; None where the episode belongs to no run.
         group_index: Position among the episodes of the prompt, from 0.
         retries: How many attempts were made before this one; their endings are in `metrics["attempts"]`.
         partial: Whether it was stopped from outside before its end.

@@ -1,12 +1,12 @@
 """How far the groups of a run are: which episodes are still wanted, and when there are enough.
 
 A group is the episodes of one prompt. It is whole when as many of them finished as are asked of it. Kept is only what
-has begun and is not yet done.
+has begun and is not yet done. What earlier runs finished counts once the run's own prompts are known to hold it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from .episode import Episode, EpisodeContext
@@ -30,7 +30,7 @@ class Groups:
         per_group: int | None,
         finished: int | None,
         groups: int | None,
-        before: Mapping[str, int],
+        before: Collection[tuple[str, int]],
     ) -> None:
         """Begin to count.
 
@@ -39,15 +39,26 @@ class Groups:
             per_group: Finished episodes that make a group whole; None: all of them.
             finished: Finished episodes that are enough for the run; None: no number is.
             groups: Whole groups that are enough for the run; None: no number is.
-            before: Finished episodes of earlier runs, by key.
+            before: Key and index of the finished episodes of earlier runs, also over other prompts.
         """
         self._size = size
         self._per_group = per_group or size
         self._finished, self._groups = finished, groups
         self._before = before
         self._open: dict[str, _Group] = {}
-        self.finished = sum(before.values())
-        self.whole = sum(count >= self._per_group for count in before.values())
+        self._all_known = False
+        self.finished = 0
+        self.whole = 0
+
+    def know(self, keys: Iterable[str]) -> None:
+        """Count now what earlier runs finished of the prompts of this one, where all of them are known.
+
+        Args:
+            keys: The keys of all prompts.
+        """
+        for key in keys:
+            self._count_before(key)
+        self._all_known = True
 
     @property
     def enough(self) -> bool:
@@ -79,8 +90,18 @@ class Groups:
 
     def _of(self, key: str) -> _Group:
         if key not in self._open:
-            self._open[key] = _Group(finished=self._before.get(key, 0), open=self._size)
+            self._open[key] = _Group(finished=self._finished_before(key), open=self._size)
+            if not self._all_known:
+                self._count_before(key)
         return self._open[key]
+
+    def _count_before(self, key: str) -> None:
+        finished = self._finished_before(key)
+        self.finished += finished
+        self.whole += finished >= self._per_group
+
+    def _finished_before(self, key: str) -> int:
+        return sum((key, index) in self._before for index in range(self._size)) if self._before else 0
 
     def _done(self, key: str) -> None:
         group = self._of(key)

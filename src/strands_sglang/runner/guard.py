@@ -1,8 +1,9 @@
 """What watches the tools of one episode: counts them, and holds what would escape from them.
 
-Strands turns an `Exception` of a tool into an error result. Anything else gets past it: a `SystemExit` ends the event
-loop and with it every other episode; a cancelled future inside a tool leaves a tool message without results, and the
-model goes on from it. Held here, it becomes an error result too, and the episode ends after that tool turn.
+Strands turns an `Exception` of a tool into an error result. Anything else gets past it: a `SystemExit`, or a
+`KeyboardInterrupt` that is not Ctrl-C's, ends the event loop and with it every other episode; a cancelled future inside
+a tool leaves a tool message without results, and the model goes on from it. Held here, it becomes an error result too,
+and the episode ends after that tool turn.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from strands.middleware import ExecuteToolContext, ExecuteToolStage, ToolResultE
 from strands_sglang.provider.ending import described
 from strands_sglang.termination import Termination, TerminationReason
 
+from .interrupts import is_from_sigint
 from .tally import Tally
 
 
@@ -60,9 +62,11 @@ class ToolGuard:
                     if isinstance(event, ToolResultEvent):
                         self.failed += event.tool_result.get("status") == "error"
                     yield event
-        except (Exception, GeneratorExit, KeyboardInterrupt):
+        except (Exception, GeneratorExit):
             raise
         except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and is_from_sigint(error):
+                raise
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise  # the episode is cancelled

@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from .threads import DaemonThreads
 
 
 @contextmanager
@@ -32,6 +35,17 @@ def on_sigint(callback: Callable[[], None]) -> Iterator[bool]:
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, previous)
+
+
+def is_from_sigint(error: KeyboardInterrupt) -> bool:
+    """Whether a KeyboardInterrupt may be Ctrl-C's: raised by the handler that is set, and not in another thread."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    codes = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
+    if handler is signal.default_int_handler:  # written in C, so that it leaves no frame
+        return DaemonThreads._work.__code__ not in codes
+    return getattr(getattr(handler, "func", handler), "__code__", None) in codes
 
 
 def _is_pythons(handler: Any) -> bool:

@@ -7,7 +7,6 @@ did not finish. Killed at any moment, a run loses no more than the episodes that
 from __future__ import annotations
 
 import os
-from collections import Counter
 from pathlib import Path
 
 from strands_sglang.errors import RecordFormatError, SGLangConfigError
@@ -21,7 +20,6 @@ class Ledger:
 
     Attributes:
         finished: Key and index of every finished episode in the file.
-        finished_of: How many episodes of each key are finished.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, resume: bool) -> None:
@@ -37,7 +35,6 @@ class Ledger:
         """
         self.path = Path(path)
         self.finished: set[tuple[str, int]] = set()
-        self.finished_of: Counter[str] = Counter()
         try:
             self._writer = RecordWriter(self.path)  # first: it mends a line that was cut
             size = self.path.stat().st_size
@@ -61,9 +58,8 @@ class Ledger:
                 episode = Episode.of_record(trajectory)
             except RecordFormatError:
                 continue  # a record that someone else put there
-            if episode.finished and (pair := (episode.key, episode.group_index)) not in self.finished:
-                self.finished.add(pair)
-                self.finished_of[episode.key] += 1
+            if episode.finished:
+                self.finished.add((episode.key, episode.group_index))
 
     async def write(self, episode: Episode) -> None:
         """Append an episode; when this returns, it survives the death of the process.

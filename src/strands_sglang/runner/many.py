@@ -8,12 +8,13 @@ from typing import Any
 
 from strands_sglang.termination import TerminationReason
 
-from .options import DEFAULT_TURNS, AgentFactory, EpisodeOptions, Reward
+from .options import DEFAULT_TURNS, AgentFactory, EpisodeOptions, Reward, check_factory
 from .players import LocalPlayer, Player
 from .progress import check_progress
 from .ray_pool import RayActors, RayPlayer
 from .run import EpisodeRun
 from .run_options import ProgressKind, RunOptions
+from .source import check_prompts
 from .tally import Tally
 
 
@@ -64,7 +65,8 @@ def run_episodes(
 
     Args:
         agent_factory: See `run_episode`.
-        prompts: Texts or rows, see `run_episode`; read only as far as episodes are begun, so it may be endless.
+        prompts: An iterable of texts or rows, see `run_episode`; read only as far as episodes are begun, so that it may
+            be endless.
         concurrency: Episodes at once at most. A consumer that takes none holds the run up after as many more.
         group_size: Episodes of each prompt, with the prompt's key as their `group_id`.
         limits: Arguments of a `LoopLimiter` for each episode, such as `{"max_tool_iters": 20}`.
@@ -95,6 +97,8 @@ def run_episodes(
     Raises:
         SGLangConfigError: If an argument cannot be meant.
     """
+    check_factory(agent_factory)
+    check_prompts(prompts)
     episode_options = EpisodeOptions(
         limits=limits,
         timeout=timeout,
@@ -104,7 +108,7 @@ def run_episodes(
         retry_delay=retry_delay,
         turns_per_invocation=turns_per_invocation,
         structured_output_model=structured_output_model,
-        invocation_state=invocation_state or {},
+        invocation_state={} if invocation_state is None else invocation_state,
     )
     run_options = RunOptions(
         concurrency=concurrency,

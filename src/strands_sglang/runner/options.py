@@ -62,6 +62,12 @@ class EpisodeOptions:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
+        if self.reward is not None and not callable(self.reward):
+            raise SGLangConfigError(f"reward must be a callable that is given an episode, got {self.reward!r}")
+        for name, value in (("limits", self.limits), ("invocation_state", self.invocation_state)):
+            if value is not None and not isinstance(value, Mapping):
+                raise SGLangConfigError(f"{name} must be a mapping, got a {type(value).__name__}: {value!r}")
+        _check_reasons(self.retry_on)
         for name in self.limits or {}:
             if name not in _LIMITS:
                 raise SGLangConfigError(f"no limit is named {name!r}{nearest(name, _LIMITS)}; known: {_LIMITS}")
@@ -81,6 +87,27 @@ class EpisodeOptions:
         if self.retry_on is not None:
             return termination.reason in self.retry_on
         return termination.retryable and termination.reason is not TerminationReason.CANCELLED
+
+
+def check_factory(factory: Any) -> None:
+    """Refuse a factory that is none."""
+    if not callable(factory):
+        raise SGLangConfigError(
+            f"agent_factory must be a callable that makes an agent, got a {type(factory).__name__}",
+            hint="give the function itself, such as agent_factory, not an agent that it made",
+        )
+
+
+def _check_reasons(reasons: Any) -> None:
+    """Refuse reasons to retry on that no ending has."""
+    if reasons is None:
+        return
+    if isinstance(reasons, str) or not isinstance(reasons, Collection):
+        raise SGLangConfigError(f"retry_on must be a collection of TerminationReason, got {reasons!r}")
+    for reason in reasons:
+        if not isinstance(reason, TerminationReason):
+            hint = f"such as {{TerminationReason.TIMEOUT}}{nearest(str(reason), [*TerminationReason])}"
+            raise SGLangConfigError(f"retry_on holds {reason!r}, which is no TerminationReason", hint=hint)
 
 
 def positive(name: str, seconds: float | None) -> None:

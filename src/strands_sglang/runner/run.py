@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import TracebackType
@@ -27,7 +27,7 @@ from .ledger import Ledger
 from .players import Player
 from .progress import Progress
 from .run_options import RunOptions
-from .source import Source
+from .source import Source, keys_of
 from .tally import Tally
 from .telemetry import Telemetry
 from .threads import use_daemon_threads
@@ -35,6 +35,7 @@ from .threads import use_daemon_threads
 T = TypeVar("T")
 
 _SKIPS_AT_ONCE = 256
+_ENOUGH = "enough episodes had finished"
 _LEFT = "the run's consumer has left"
 
 
@@ -45,11 +46,14 @@ class EpisodeRun:
 
     Attributes:
         interrupted: Whether Ctrl-C or `stop()` ended it before it was done.
+        cut_short: Whether it was ended before its prompts were played: by its deadline, Ctrl-C or `stop()`.
     """
 
     def __init__(self, player: Player, prompts: Any, options: RunOptions, tally: Tally) -> None:
         """Take what the run is made of; nothing runs before the first episode is asked for."""
         self.interrupted = False
+        self.cut_short = False
+        self._paused = False
         self._player, self._prompts, self._options, self._tally = player, prompts, options, tally
         self._telemetry = Telemetry()
         self._begun = False
@@ -93,12 +97,14 @@ class EpisodeRun:
         The servers are not told; see `SGLangClient.pause_generation` for that. Episodes' timeouts stand still, the
         run's deadline does not.
         """
+        self._paused = True
         if self._begun:
             self._go.clear()
         self._player.pause()
 
     def resume(self) -> None:
         """Go on after `pause()`."""
+        self._paused = False
         self._player.resume()
         if self._begun:
             self._go.set()
@@ -115,6 +121,7 @@ class EpisodeRun:
     def stop(self, *, at_once: bool = False) -> None:
         """Begin no further episode; those that run go on to their end, or are ended at once."""
         self.interrupted = True
+        self._note_cut_short()
         if self._begun and at_once:
             self._stop_all(stopped("the run was stopped"))
         elif self._begun:
@@ -126,6 +133,9 @@ class EpisodeRun:
         if self._begun:
             raise SGLangConfigError("a run is iterated over once", hint="call run_episodes() again")
         self._begun = True
+        self._go = asyncio.Event()
+        if not self._paused:
+            self._go.set()
         with ExitStack() as resources:
             await self._set_up(resources)
             try:
@@ -142,8 +152,6 @@ class EpisodeRun:
         self._source = Source(self._prompts, group_size=options.group_size)
         use_daemon_threads()
         self._tally.began = time.monotonic()
-        self._go = asyncio.Event()
-        self._go.set()
         self._no_more: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._next_lock = asyncio.Lock()
         self._room = asyncio.Semaphore(2 * options.concurrency)
@@ -161,8 +169,9 @@ class EpisodeRun:
             per_group=options.min_per_group,
             finished=options.min_finished,
             groups=options.min_groups,
-            before=self._ledger.finished_of if self._ledger else {},
+            before=self._ledger.finished if self._ledger else (),
         )
+        await self._count_before()
         if options.stop_on_sigint:
             resources.enter_context(on_sigint(self._on_sigint))
         self._progress = resources.enter_context(Progress(options.progress, self._tally))
@@ -174,6 +183,12 @@ class EpisodeRun:
         workers = [asyncio.create_task(self._work()) for _ in range(options.concurrency)]
         self._tasks: list[asyncio.Task[None]] = [*workers, asyncio.create_task(self._progress.keep_up())]
         self._ending = asyncio.create_task(self._announce_end(workers))
+
+    async def _count_before(self) -> None:
+        """Count what an earlier run finished of these prompts, so that a run that has enough begins nothing."""
+        limited = self._options.min_finished is not None or self._options.min_groups is not None
+        if limited and self._ledger is not None and self._ledger.finished and isinstance(self._prompts, Sequence):
+            self._groups.know(await asyncio.to_thread(lambda: list(keys_of(self._prompts))))
 
     async def _announce_end(self, workers: list[asyncio.Task[None]]) -> None:
         await asyncio.wait(workers)
@@ -238,7 +253,10 @@ class EpisodeRun:
     def _is_wanted(self, context: EpisodeContext) -> bool:
         """Whether an episode is to be begun: not finished in an earlier run, and its group not yet whole."""
         done = self._ledger is not None and (context.key, context.group_index) in self._ledger.finished
-        if not done and self._groups.wants(context.key):
+        wanted = self._groups.wants(context.key)
+        if self._groups.enough:  # with what an earlier run finished of this prompt
+            self._stop_all(stopped(_ENOUGH))
+        elif wanted and not done:
             return True
         self._tally.skipped += done
         self._groups.leave_out(context)
@@ -277,9 +295,9 @@ class EpisodeRun:
         finally:
             self._tally.running -= 1
             del self._live[place]
-        if self._options.group_size > 1:
-            episode = replace(episode, group_id=context.key)
-            episode.trajectory.group_id, episode.trajectory.group_index = context.key, context.group_index
+        # Also where there is one of each: a later run may raise group_size.
+        episode = replace(episode, group_id=context.key)
+        episode.trajectory.group_id, episode.trajectory.group_index = context.key, context.group_index
         self._count(episode)
         if self._ledger is not None:
             try:
@@ -302,9 +320,14 @@ class EpisodeRun:
                 if key == episode.key:
                     stop.ask(why)
         if self._groups.enough:
-            self._stop_all(stopped("enough episodes had finished"))
+            self._stop_all(stopped(_ENOUGH))
 
     # --- its end ---------------------------------------------------------------------------------------------
+
+    def _note_cut_short(self) -> None:
+        """Note that the run is ended from outside, where there is anything left to end."""
+        if not self._begun or not self._no_more.done() or self._live:
+            self.cut_short = True
 
     def _begin_no_more(self) -> None:
         if not self._no_more.done():
@@ -325,11 +348,16 @@ class EpisodeRun:
         self._stop_all(stopped(f"the run failed: {error}"))
 
     def _after(self, seconds: float, why: str) -> None:
-        self._timers.append(asyncio.get_running_loop().call_later(seconds, self._stop_all, stopped(why)))
+        def end() -> None:
+            self._note_cut_short()
+            self._stop_all(stopped(why))
+
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, end))
 
     def _on_sigint(self) -> None:
         self._sigints += 1
         self.interrupted = True
+        self._note_cut_short()
         if self._sigints == 1:
             grace = self._options.stop_grace
             running = self._tally.running

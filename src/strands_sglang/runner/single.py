@@ -17,7 +17,7 @@ from strands_sglang.termination import TerminationReason
 from .attempt import Attempt, Stop
 from .clock import PausableClock
 from .episode import Episode, EpisodeContext
-from .options import DEFAULT_TURNS, AgentFactory, EpisodeOptions, Reward
+from .options import DEFAULT_TURNS, AgentFactory, EpisodeOptions, Reward, check_factory
 from .prompts import Prompt, own
 from .tally import Tally
 from .threads import use_daemon_threads
@@ -76,6 +76,7 @@ async def run_episode(
         SGLangConfigError: If an argument cannot be meant.
         asyncio.CancelledError: If the caller is cancelled; the episode is ended before, on the server as well.
     """
+    check_factory(agent_factory)
     options = EpisodeOptions(
         limits=limits,
         timeout=timeout,
@@ -85,7 +86,7 @@ async def run_episode(
         retry_delay=retry_delay,
         turns_per_invocation=turns_per_invocation,
         structured_output_model=structured_output_model,
-        invocation_state=invocation_state or {},
+        invocation_state={} if invocation_state is None else invocation_state,
     )
     one = Prompt.of(prompt)
     use_daemon_threads()

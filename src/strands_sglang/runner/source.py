@@ -7,11 +7,29 @@ closed: the next run may go on with it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any
+
+from strands_sglang.errors import SGLangConfigError
 
 from .episode import EpisodeContext
 from .prompts import Prompt, Repeats
+
+
+def check_prompts(prompts: Any) -> None:
+    """Refuse what is one prompt, or none, where an iterable of prompts is meant."""
+    one = isinstance(prompts, str | bytes | bytearray | Mapping | Prompt)
+    if one or not (hasattr(prompts, "__aiter__") or hasattr(prompts, "__iter__") or hasattr(prompts, "__getitem__")):
+        raise SGLangConfigError(
+            f"prompts must be an iterable of prompts, got a {type(prompts).__name__}",
+            hint="put a single prompt into a list" if one else "such as a list of texts or rows",
+        )
+
+
+def keys_of(prompts: Iterable[Any]) -> Iterator[str]:
+    """Yield the keys that a run over prompts gives them."""
+    repeats = Repeats()
+    return (repeats.key_of(Prompt.of(item)) for item in prompts)
 
 
 class Source:

@@ -41,7 +41,7 @@ class AgentTarget:
     tokenizer: str | None = None
     tool_parser: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
-    client_options: Mapping[str, Any] = field(default_factory=dict)
+    client_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # may hold a key
     _parts: dict[str, Any] | None = None
     _lock: asyncio.Lock | None = None
 
@@ -93,12 +93,23 @@ class AgentTarget:
 
         assert self.base_url is not None
         client = SGLangClient(self.base_url, **self.client_options)
-        tokenizer = get_tokenizer(self.tokenizer or (await client.model_info())["tokenizer_path"])
+        tokenizer = get_tokenizer(self.tokenizer or _tokenizer_of(await client.model_info(), self.base_url))
         if self.tool_parser is not None:
             parser = get_tool_parser(self.tool_parser)
         else:
             parser = get_tool_parser("auto", tokenizer=tokenizer)
         return {"client": client, "tokenizer": tokenizer, "tool_parser": parser}
+
+
+def _tokenizer_of(model_info: Mapping[str, Any], base_url: str) -> str:
+    """Return the tokenizer that a server names."""
+    name = model_info.get("tokenizer_path")
+    if not (isinstance(name, str) and name):
+        raise SGLangConfigError(
+            f"the server {base_url} names no tokenizer: its model_info has no tokenizer_path",
+            hint="name the tokenizer (--tokenizer)",
+        )
+    return name
 
 
 def load(name: str) -> Any:
@@ -120,7 +131,7 @@ def load(name: str) -> Any:
                 f"there is no module {error.name!r}", hint="it must be installed, or lie in the current folder"
             ) from error
         raise SGLangConfigError(f"the module {module_name!r} cannot be imported: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SGLangConfigError(
             f"the module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error

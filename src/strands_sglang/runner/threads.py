@@ -1,4 +1,4 @@
-"""Threads for synchronous tools: as many as there are calls, and none that a hanging tool can hold up.
+"""Threads for synchronous tools and rewards: as many as there are calls, and none that a hanging tool can hold up.
 
 Strands runs synchronous tools in the event loop's default executor. Python's own has few threads, however many agents
 run, so that a handful of hanging tools stops every other; and its threads are waited for at exit, so that one hanging

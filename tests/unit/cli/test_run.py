@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from strands_sglang import get_tokenizer, read_records
+from strands_sglang import SGLangClient, get_tokenizer, read_records
 from strands_sglang.cli import main
 from strands_sglang.engine import TINY_MODEL, EngineServer, Refusal, ScriptedEngine, Turn
 from strands_sglang.engine.scripted.script import Step
@@ -22,6 +24,7 @@ class Served:
 
     def __init__(self) -> None:
         self.broken = False
+        self.hangs = False
         engine = ScriptedEngine(
             self.step, tokenizer=get_tokenizer(TINY_MODEL), model_info={"tokenizer_path": str(TINY_MODEL)}
         )
@@ -32,6 +35,8 @@ class Served:
         self.call(self.server.start())
 
     def step(self, request: dict[str, object]) -> Step:
+        if self.hangs:
+            return Turn(text="late", delay=3600)
         return Refusal(status=500, body="x") if self.broken else Turn(text="It is 5.<|im_end|>")
 
     def call(self, awaited: object) -> None:
@@ -103,6 +108,7 @@ def test_what_did_not_finish_is_told_and_sampled_again(
         ("no.such.module:x", "there is no module 'no'"),
         ("tests.unit.cli.run_agents:agent_factry", "has no 'agent_factry', did you mean 'agent_factory'"),
         ("tests.unit.cli.run_agents:NOT_CALLABLE", "is a int, which cannot be called"),
+        ("tests.unit.cli.run_leaves:agent_factory", "cannot be imported: SystemExit: 3"),
     ],
 )
 def test_a_target_that_cannot_be_loaded_is_told(
@@ -118,6 +124,7 @@ def test_a_target_that_cannot_be_loaded_is_told(
     [
         ('{"prompt": ', "line 2:"),
         ("7", "line 2: not a prompt: 7"),
+        ("[1, 2]", "line 2: a prompt that is a list holds content blocks or messages"),
         ('{"text": "x"}', "line 2: not a prompt"),
     ],
 )
@@ -167,3 +174,58 @@ def test_a_server_that_is_not_there_is_told_before_the_first_episode(
 
     assert "127.0.0.1:9" in capsys.readouterr().err
     assert not output.exists()
+
+
+def test_a_deadline_that_leaves_episodes_unplayed_is_told_by_the_exit_code(
+    served: Served, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["run", TARGET, str(prompts), "-o", str(tmp_path / "out.jsonl"), "--base-url", served.server.url]
+    served.hangs = True
+    first = main([*command, "--deadline", "0.5", "--concurrency", "1", "--no-progress"])
+    served.hangs = False
+    shown = capsys.readouterr().err
+
+    assert first == 1
+    assert "the same command goes on" in shown
+    assert main([*command, "--no-progress", "--min-finished", "2", "--concurrency", "1"]) == 0
+
+
+def test_prompts_of_a_pipe_are_all_played(served: Served, prompts: Path, tmp_path: Path) -> None:
+    pipe, output = tmp_path / "pipe", tmp_path / "out.jsonl"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(prompts.read_bytes()))
+    writer.start()
+
+    code = main(["run", TARGET, str(pipe), "-o", str(output), "--base-url", served.server.url, "--no-progress"])
+    writer.join()
+
+    assert code == 0
+    assert len(list(read_records(output))) == 4
+
+
+def test_the_api_key_is_sent(prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, object]] = []
+
+    class Recorded(SGLangClient):
+        def __init__(self, base_url: str, **options: Any) -> None:
+            made.append(options)
+            super().__init__(base_url, **options)
+
+    monkeypatch.setattr("strands_sglang.runner.target.SGLangClient", Recorded)
+    command = ["run", TARGET, str(prompts), "-o", str(tmp_path / "out.jsonl"), "--base-url", "http://127.0.0.1:9"]
+
+    assert main([*command, "--api-key", "secret"]) == 2
+    assert made[0]["api_key"] == "secret"
+
+
+def test_a_server_that_names_no_tokenizer_is_told(
+    prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def model_info(_: SGLangClient) -> dict[str, object]:
+        return {"model_path": "x"}
+
+    monkeypatch.setattr(SGLangClient, "model_info", model_info)
+    command = ["run", TARGET, str(prompts), "-o", str(tmp_path / "out.jsonl"), "--base-url", "http://127.0.0.1:9"]
+
+    assert main(command) == 2
+    assert "names no tokenizer" in capsys.readouterr().err

@@ -126,7 +126,9 @@ class EscapeError(BaseException):
     """What a test framework or an async library raises past `Exception`."""
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError("of its own"), EscapeError("past it all")])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError("of its own"), EscapeError("past it all")]
+)
 @pytest.mark.parametrize("synchronous", [False, True])
 async def test_what_escapes_from_a_tool_ends_its_episode_and_nothing_else(
     world: Build, error: BaseException, synchronous: bool
@@ -383,7 +385,7 @@ async def test_what_cannot_be_meant_is_refused_before_anything_runs(
     assert not here.agents
 
 
-@pytest.mark.parametrize("prompt", [7, {"text": "no prompt"}, {"prompt": 7}, None])
+@pytest.mark.parametrize("prompt", [7, {"text": "no prompt"}, {"prompt": 7}, None, [1, 2], {"prompt": ["a"]}])
 async def test_what_is_no_prompt_is_refused(world: Build, prompt: Any) -> None:
     with pytest.raises(SGLangConfigError, match="prompt"):
         await run_episode(world("Hi" + END).agent, prompt)
