@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from strands_sglang.errors import ExportError
+
 from .arrays import CHOICES, Arrays, column
 from .base import Alignment, Exporter
 from .held import Held
@@ -49,6 +51,8 @@ class ARealExporter(Exporter):
                 losses.note(
                     Held.WEIGHT_VERSIONS, row.trainable - known, "tokens", f"they became {self.unknown_version}"
                 )
+            if self.arrays == "numpy":
+                _check_int32(row, numbers)
             columns: dict[str, tuple[list[Any], str]] = {
                 "input_ids": (row.token_ids, "int32"),
                 "logprobs": (row.filled_logprobs(0.0), "float32"),
@@ -60,6 +64,16 @@ class ARealExporter(Exporter):
                 columns["turn_ids"] = (_turn_ids(row), "int32")
             exported = {name: column([values], dtype, self.arrays) for name, (values, dtype) in columns.items()}
             yield {**exported, "rewards": column([row.reward()], "float32", self.arrays)}
+
+
+def _check_int32(row: Row, numbers: list[int | None]) -> None:
+    """Refuse a version that AReaL's own type does not hold, such as a time in milliseconds."""
+    for number in numbers:
+        if number is not None and not -(2**31) <= number < 2**31:
+            raise ExportError(
+                f"{row.name}: the weight version {number} does not fit AReaL's int32",
+                hint="count versions from 0, or give lists (arrays='list')",
+            )
 
 
 def _turn_ids(row: Row) -> list[int]:

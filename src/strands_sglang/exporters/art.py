@@ -12,7 +12,7 @@ from .base import Alignment, RoutedExporter
 from .ending import ending_of
 from .held import Held
 from .result import LossBook
-from .row import Piece, Row
+from .row import Piece, Row, integer_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class ARTExporter(RoutedExporter):
         plain = {name: value for name, value in episode.metadata.items() if isinstance(value, bool | int | float | str)}
         losses.note(Held.METADATA, len(episode.metadata) - len(plain), "entries", "ART takes plain values only")
         told = [version for row in rows for version in row.trained(row.versions) if version is not None]
-        numbers = [int(version) for version in told if version.isdigit()]
+        numbers = [number for version in told if (number := integer_of(version)) is not None]
         if len(numbers) != len(told) or len(set(numbers)) > 2:
             losses.note(Held.WEIGHT_VERSIONS, len(told), "tokens", "ART takes the first and last, as integers")
         known = numbers if len(numbers) == len(told) else []

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
-from strands_sglang.errors import ExportError, SGLangConfigError
+from strands_sglang.errors import ExportError
 from strands_sglang.routing import Missing, RoutedExperts, routed_experts
 from strands_sglang.trajectory import Trajectory
 
+from .episode import check_episode
 from .held import Held, note_left_out, note_not_held
+from .options import check_options
 from .result import Exported, LossBook
 from .row import Row
 
@@ -62,9 +64,7 @@ class Exporter:
 
     def __post_init__(self) -> None:
         """Refuse options that cannot be meant."""
-        for option, known in self.choices.items():
-            if (given := getattr(self, option)) not in known:
-                raise SGLangConfigError(f"{self.name}: {option}={given!r}; it can be {', '.join(map(repr, known))}")
+        check_options(self)
 
     def export(
         self,
@@ -235,6 +235,7 @@ def _checked(trajectories: Trajectory | Iterable[Trajectory]) -> list[Trajectory
                 f"a {type(episode).__name__} cannot be exported, only a Trajectory",
                 hint="an agent's record is model.trajectory; samples are cut from it by the exporter",
             )
+        check_episode(episode)
         if episode.id in seen:
             raise ExportError(f"episode {episode.id} was given twice; its tokens would be trained twice")
         seen.add(episode.id)

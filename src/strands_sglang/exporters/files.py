@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from strands_sglang.errors import SGLangConfigError
+from strands_sglang.errors import ExportError, SGLangConfigError
 
 from .generic import ParquetExporter
 
@@ -28,6 +28,7 @@ def write_jsonl(rows: Iterable[dict[str, Any]], path: str | os.PathLike[str]) ->
         path: Where the file goes; one that is there is replaced.
 
     Raises:
+        ExportError: If a row holds what JSON has no form for.
         OSError: If it cannot be written.
     """
 
@@ -46,6 +47,7 @@ def write_parquet(rows: Iterable[dict[str, Any]], path: str | os.PathLike[str]) 
         path: Where the file goes; one that is there is replaced.
 
     Raises:
+        ExportError: If a row holds what the table's columns cannot hold.
         SGLangConfigError: If pyarrow is not installed.
         OSError: If it cannot be written.
     """
@@ -57,16 +59,26 @@ def write_parquet(rows: Iterable[dict[str, Any]], path: str | os.PathLike[str]) 
             f"Parquet files need pyarrow, which cannot be imported: {error}",
             hint='pip install "strands-sglang[parquet]"',
         ) from error
-    table = pa.Table.from_pylist(list(rows), schema=ParquetExporter.schema())
+    try:
+        table = pa.Table.from_pylist(list(rows), schema=ParquetExporter.schema())
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        raise ExportError(f"a row holds what the table cannot hold: {error}") from error
     _replace(Path(path), lambda file: pq.write_table(table, file))
 
 
 def json_line(row: dict[str, Any]) -> str:
-    """Return a row as one line of JSON."""
+    """Return a row as one line of JSON.
+
+    Raises:
+        ExportError: If it holds what JSON has no form for.
+    """
     try:
-        return json.dumps(row, separators=(",", ":"), allow_nan=False, default=_plain)
-    except ValueError:
-        return json.dumps(_finite(row), separators=(",", ":"), allow_nan=False, default=_plain)
+        try:
+            return json.dumps(row, separators=(",", ":"), allow_nan=False, default=_plain)
+        except ValueError:
+            return json.dumps(_finite(row), separators=(",", ":"), allow_nan=False, default=_plain)
+    except (RecursionError, TypeError, ValueError) as error:
+        raise ExportError(f"a row cannot be written as JSON: {error}") from error
 
 
 def _plain(value: Any) -> Any:

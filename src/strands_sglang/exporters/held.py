@@ -83,7 +83,9 @@ def temperature_of(facts: object) -> float | None:
     """Return the temperature that a turn's facts tell, None where they do not."""
     params = facts.get("sampling_params") if hasattr(facts, "get") else None
     value = params.get("temperature") if isinstance(params, dict) else None
-    return float(value) if isinstance(value, int | float) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**63:
+        return None  # no temperature at which anything can have been sampled
+    return float(value)
 
 
 def note_not_held(

@@ -11,7 +11,7 @@ from .base import Alignment, Exporter
 from .calls import Call, calls_of
 from .held import Held
 from .result import LossBook
-from .row import Row
+from .row import Row, integer_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ class RLLMExporter(Exporter):
 
 def _version(call: Call, losses: LossBook) -> int | None:
     told = [version for version in call.versions if version is not None]
-    numbers = [int(version) for version in told if version.isdigit()]
+    numbers = [number for version in told if (number := integer_of(version)) is not None]
     if len(numbers) < len(told):
         losses.note(Held.WEIGHT_VERSIONS, len(told), "tokens", "rLLM takes integers only")
         return None

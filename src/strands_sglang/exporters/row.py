@@ -191,7 +191,7 @@ class Row:
         """
         numbers: list[int | None] = []
         for position, (version, mask) in enumerate(zip(self.versions, self.mask, strict=True)):
-            number = _integer(version)
+            number = integer_of(version)
             if mask and number is None:
                 if unknown is None:
                     told = f"{version!r} is no integer" if version is not None else "is not told"
@@ -217,14 +217,14 @@ class Row:
 
 def number_of(identity: str) -> int:
     """Return an integer for an identity: itself where it is one, else 62 bits of its hash, alike in every process."""
-    known = _integer(identity)
+    known = integer_of(identity)
     if known is not None:
         return known
     return int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest(), "big") >> 2
 
 
-def _integer(text: str | None) -> int | None:
-    """Return the integer that a string writes in the usual way, below 2**63; None for any other string."""
+def integer_of(text: str | None) -> int | None:
+    """Return the integer that a string writes in the usual way, below 10**18; None for any other string."""
     if text is None or not re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text):
         return None
     return int(text)

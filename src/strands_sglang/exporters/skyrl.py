@@ -113,7 +113,8 @@ def _check_apart(rows: list[Row]) -> None:
             raise ExportError(
                 f"episodes {first.episode.id} and {row.episode.id} are both number {row.episode.group_index or 0} of "
                 f"group {row.episode.group_id}",
-                hint="set trajectory.group_index to the position within the group",
+                hint="set trajectory.group_index to the position within the group; where one of them was not finished "
+                "and the other is its repeat, as in the file of a run that was resumed, leave the former out",
             )
 
 

@@ -17,7 +17,7 @@ from .base import Alignment, RoutedExporter
 from .ending import ending_of
 from .held import Held
 from .result import LossBook
-from .row import Decode, Row, number_of
+from .row import Decode, Row, integer_of, number_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ class MilesExporter(SlimeExporter):
 
     def _row(self, row: Row, losses: LossBook) -> dict[str, Any]:
         fields = SlimeExporter._row(self, row, losses)
-        unread = sum(not version.isdigit() for version in fields["weight_versions"])
+        unread = sum(integer_of(version) is None for version in fields["weight_versions"])
         losses.note("weight_versions", unread, "spans", "miles reads integers only, and takes these for unknown")
         if self._takes_indexer:
             indexer = routed_experts(

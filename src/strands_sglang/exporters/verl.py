@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from .base import Alignment, OneRowExporter, RoutedExporter
 from .held import Held
 from .result import LossBook
-from .row import Row
+from .row import Row, integer_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class VerlExporter(RoutedExporter, OneRowExporter):
 
     def _versions(self, row: Row, losses: LossBook) -> dict[str, int]:
         told = [version for version in row.trained(row.versions) if version is not None]
-        numbers = [int(version) for version in told if version.isdigit()]
+        numbers = [number for version in told if (number := integer_of(version)) is not None]
         if not told or len(numbers) != len(told):
             losses.note("weight_versions", len(told), "tokens", "extra_fields takes integers only")
             return {}
@@ -91,4 +91,4 @@ class VerlExporter(RoutedExporter, OneRowExporter):
 
 def _seconds(facts: Mapping[str, Any]) -> float:
     value = facts.get("latency")
-    return float(value) if isinstance(value, int | float) else 0.0
+    return float(value) if isinstance(value, int | float) and abs(value) < 2**63 else 0.0
