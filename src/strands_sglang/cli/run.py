@@ -113,7 +113,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _prompts(args: argparse.Namespace) -> Iterable[Any]:
     """Return the prompts, of a file only once all of its lines were looked at; a pipe can be read once."""
-    if args.prompts == "-" or (Path(args.prompts).exists() and not Path(args.prompts).is_file()):
+    path = Path(args.prompts)
+    if args.prompts == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
         return prompts_of(args.prompts)
     if args.min_finished is not None:  # what an earlier run finished of them is counted before the first one begins
         return list(prompts_of(args.prompts))

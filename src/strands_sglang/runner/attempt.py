@@ -40,6 +40,8 @@ GRACE = 3.0
 
 _SHORTEST_WAIT = 0.05  # while a run is paused, no time passes
 
+_RESET = "the model was reset while its episode ran, which takes its turns apart: is it shared with another episode?"
+
 _left_behind: set[asyncio.Task[Any]] = set()
 
 
@@ -79,6 +81,7 @@ class Attempt:
         phase: What it is at: the factory, the agent or the reward.
         agent: The agent, once it is made.
         model: Its model.
+        record: The model's record when the agent was made.
         guard: What watches its tools.
         judged: The episode before it was rewarded, once the agent is done.
         on_model: Told the model once it is known.
@@ -93,6 +96,7 @@ class Attempt:
     phase: str = "agent_factory"
     agent: Any = None
     model: SGLangModel | None = None
+    record: Trajectory = field(default_factory=Trajectory)
     guard: ToolGuard = field(init=False)
     judged: Episode | None = None
     on_model: Callable[[SGLangModel], object] = lambda _: None
@@ -154,6 +158,7 @@ class Attempt:
         try:
             self.agent = await self._made()
             self.model = claimed_model(self.agent)
+            self.record = self.model.trajectory
             self.on_model(self.model)
             self.guard.watch(self.agent)
             if (limiter := self.options.limiter()) is not None:
@@ -167,6 +172,8 @@ class Attempt:
         ending = self.guard.termination or classify(outcome)
         if self.phase == "agent_factory" and ending.reason is TerminationReason.UNCLASSIFIED:
             ending = replace(ending, reason=TerminationReason.SETUP_ERROR)
+        if self._was_reset():
+            ending = Termination(reason=TerminationReason.SETUP_ERROR, detail=_RESET)
         raised = isinstance(outcome, BaseException)
         self.judged = self._episode(
             ending, result=None if raised else outcome, error=outcome if raised else self.guard.escaped
@@ -194,6 +201,10 @@ class Attempt:
             on_invocation=self._count_invocation,
         )
 
+    def _was_reset(self) -> bool:
+        """Whether turns of the episode are in a record that its model no longer has."""
+        return self.model is not None and self.model.trajectory is not self.record and bool(self.record.turns)
+
     def _count_invocation(self) -> None:
         self.invocations += 1
 
@@ -214,7 +225,7 @@ class Attempt:
 
     def _episode(self, termination: Termination, *, result: Any = None, error: BaseException | None = None) -> Episode:
         """Describe what there is of the episode."""
-        trajectory = self.model.trajectory if self.model is not None else Trajectory()
+        trajectory = self.record if self.model is None or self._was_reset() else self.model.trajectory
         if unsavable := make_savable(trajectory):
             termination = _with_unsavable(termination, unsavable)
         trajectory.termination = termination

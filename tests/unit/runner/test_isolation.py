@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from strands import Agent
+from strands import Agent, tool
 from strands.hooks import MessageAddedEvent
 from strands.middleware import ExecuteToolStage
 
@@ -54,6 +54,26 @@ async def test_a_model_that_gave_no_answer_is_not_used_again_either_unless_it_wa
         TerminationReason.SETUP_ERROR,
         TerminationReason.TASK_COMPLETE,
     ]
+
+
+async def test_a_model_that_is_reset_while_its_episode_runs_is_told(world: Build) -> None:
+    here = world(lambda _, turn: call() if turn == 0 else "Hi" + END)
+    model = SGLangModel(client=here.client, tokenizer=here.tokenizer)
+
+    @tool
+    async def add(a: int, b: int) -> str:
+        """Add, while the factory makes another agent."""
+        model.reset()
+        return str(a + b)
+
+    def factory() -> Agent:
+        return Agent(model=model, tools=[add], callback_handler=None)
+
+    episode = await run_episode(factory, "Go", reward=lambda _: 1.0)
+
+    assert episode.termination.reason is TerminationReason.SETUP_ERROR
+    assert "was reset" in episode.termination.detail
+    assert (len(episode.trajectory.turns), episode.reward) == (1, None)
 
 
 @pytest.mark.parametrize(
