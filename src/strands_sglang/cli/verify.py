@@ -32,7 +32,7 @@ are differences of turns that other weights sampled. Exit code 1 on a failure.""
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command's parser."""
     parser = subparsers.add_parser("verify", help="score a record again on a server", description=_DESCRIPTION)
-    parser.add_argument("file", metavar="FILE", type=Path, help="records: JSON lines, or a Parquet table (.parquet)")
+    parser.add_argument("file", metavar="FILE", type=Path, help="records: JSON lines, or a Parquet table")
     parser.add_argument("--base-url", metavar="URL", required=True, help="the SGLang server, with the right weights")
     parser.add_argument("--tolerance", type=float, default=1e-3, help="largest difference (default: 0.001)")
     parser.add_argument(
@@ -46,7 +46,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--tokenizer", metavar="DIR_OR_NAME", help="shows text (default: the one the server names, if it is a folder)"
     )
     parser.add_argument(
-        "--vocab-size", type=int, metavar="N", help="ids of the model; others are not sent (default: the tokenizer's)"
+        "--vocab-size",
+        type=_positive,
+        metavar="N",
+        help="ids of the model; others are not sent (default: the tokenizer's)",
     )
     parser.add_argument("--api-key", metavar="KEY", help="the server's API key")
     parser.add_argument(
@@ -138,16 +141,28 @@ def _records(path: Path) -> Iterator[Trajectory | Rollout]:
 
 def _opened(path: Path) -> Iterable[Trajectory | Rollout]:
     from strands_sglang.records import read_parquet, read_records
+    from strands_sglang.records.kinds import is_parquet
     from strands_sglang.rollout import Rollout
 
     try:
-        if path.suffix == ".parquet":
+        if is_parquet(path):
             return read_parquet(path)
         with path.open("rb") as file:
             begins = file.read(256)
         return read_records(path, kind=Rollout) if b'"strands-sglang/rollout"' in begins else read_records(path)
     except OSError as error:
         raise SGLangConfigError(f"{path}: {error.strerror or error}") from error
+
+
+def _positive(text: str) -> int:
+    """Return a number of 1 or more."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of 1 or more")
+    return value
 
 
 def _as_json(reports: list[VerificationReport], *, ok: bool, complete: bool) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from strands_sglang.errors import RecordFormatError
 
 # A file that a writer may append to begins with what a writer wrote; other tools may have put spaces in.
 _FIRST_RECORD = re.compile(rb'\s*\{\s*"format"\s*:\s*"strands-sglang/(trajectory|rollout)"')
+_RECORD = re.compile(rb'"format"\s*:\s*"strands-sglang/(trajectory|rollout)"')
 _FIRST_WRITTEN = (b'{"format":"strands-sglang/trajectory"', b'{"format":"strands-sglang/rollout"')
 _LONGEST = 256
+_PARQUET = b"PAR1"
 _OTHERS = {
-    b"PAR1": "a Parquet file; use read_parquet",
+    _PARQUET: "a Parquet file; use read_parquet",
     b"\x1f\x8b": "compressed with gzip; decompress it first",
     b"\x28\xb5\x2f\xfd": "compressed with Zstandard; decompress it first",
     b"PK\x03\x04": "a ZIP archive",
@@ -28,6 +30,35 @@ def refuse_other_kinds(file: BinaryIO, path: Path) -> None:
     for magic, words in _OTHERS.items():
         if start.startswith(magic):
             raise RecordFormatError(f"{path} holds no lines of records: it is {words}", path=str(path))
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file is a Parquet file, whatever its name ends with.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    with open(path, "rb") as file:
+        return file.read(len(_PARQUET)) == _PARQUET
+
+
+def holds_records(path: Path) -> bool:
+    """Whether a file holds records of this library, as lines or as a table.
+
+    Raises:
+        OSError: If it cannot be read.
+        SGLangConfigError: If it is a Parquet file and pyarrow is not installed, so that nobody can tell.
+    """
+    from .parquet import read_parquet
+
+    if is_parquet(path):
+        try:
+            read_parquet(path)
+        except RecordFormatError:
+            return False
+        return True
+    with open(path, "rb") as file:
+        return any(map(_RECORD.search, file))
 
 
 def begins_with_a_record(file: BinaryIO) -> bool:

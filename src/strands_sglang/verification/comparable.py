@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strands_sglang.rollout import LogprobKind
+from strands_sglang.rollout.values import shown
 from strands_sglang.trajectory import Turn
 
 _GRAMMARS = ("json_schema", "regex", "ebnf", "structural_tag")
@@ -46,6 +47,8 @@ def conditions_of(turn: Turn, *, defaults: Mapping[str, Any]) -> Conditions:
         defaults: What the server takes for parameters that were not sent.
     """
     sent = turn.sampled.facts.get("sampling_params") or {}
+    if not isinstance(sent, Mapping):
+        return Conditions(obstacle="the record's sampling_params are no object")
     given = {name: value for name, value in sent.items() if value is not None}
     params = {**defaults, **given}
     if grammar := next((name for name in _GRAMMARS if params.get(name)), None):
@@ -55,10 +58,10 @@ def conditions_of(turn: Turn, *, defaults: Mapping[str, Any]) -> Conditions:
             return Conditions(obstacle=f"sampled with {name}")
     for name, neutral in _NEUTRAL.items():
         if params.get(name, neutral) not in (neutral, None):
-            return Conditions(obstacle=f"sampled with {name} {params[name]}")
+            return Conditions(obstacle=f"sampled with {name} {shown(params[name])}")
     temperature = params.get("temperature", 1.0)
-    if not isinstance(temperature, int | float):
-        return Conditions(obstacle=f"the record names no temperature but {temperature!r}")
+    if isinstance(temperature, bool) or not isinstance(temperature, int | float) or not abs(temperature) < 2**63:
+        return Conditions(obstacle=f"the record names no temperature but {shown(temperature)}")
     if temperature < _GREEDY_BELOW or turn.sampled.facts.get("logprob_kind") == LogprobKind.UNTEMPERED:
         return Conditions()
     if temperature != 1 and params.get("top_k") == 1:

@@ -71,14 +71,17 @@ async def verify(
         raise SGLangConfigError(f"tolerance must be a finite number of more than 0, got {tolerance}")
     if top_logprobs < 0 or concurrency < 1:
         raise SGLangConfigError("top_logprobs must be 0 or more, and concurrency 1 or more")
+    if vocab_size is not None and vocab_size < 1:
+        raise SGLangConfigError(f"vocab_size must be 1 or more, got {vocab_size}")
     trajectory = trajectory_of(record) if isinstance(record, Rollout) else record
     info = await _model_info(client)
+    preferred = info.get("preferred_sampling_params")
     scoring = _Scoring(
         client=client,
         judge=Judge(tolerance=tolerance, vocab_size=vocab_size or client.vocab_size, tokenizer=tokenizer),
         vocab_size=vocab_size or client.vocab_size or (len(tokenizer) if hasattr(tokenizer, "__len__") else None),
         top_logprobs=top_logprobs,
-        defaults=info.get("preferred_sampling_params") or {},
+        defaults=preferred if isinstance(preferred, Mapping) else {},
         weight_version=info.get("weight_version"),
         free=asyncio.Semaphore(concurrency),
     )

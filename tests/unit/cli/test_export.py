@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from strands_sglang.cli import main
+from strands_sglang.cli.export import without_repeated
 from strands_sglang.exporters import get_exporter
-from strands_sglang.records import RecordWriter
+from strands_sglang.records import RecordWriter, write_parquet
+from strands_sglang.termination import Termination, TerminationReason
+from strands_sglang.trajectory import Trajectory
 from tests.unit.exporters.trees import branching, linear
 
 
@@ -49,6 +52,14 @@ def test_options_reach_the_exporter(records: Path, capsys: pytest.CaptureFixture
     assert shown[0]["extra_fields"]["score"] == [None, None]
 
 
+@pytest.mark.parametrize(("text", "given"), [("False", False), ("false", False), ("true", True)])
+def test_a_switch_is_read_as_one(records: Path, text: str, given: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(records), "--to", "tinker", "-o", "-", "-O", f"mask={text}"]) == 0
+
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert ("mask" in first["loss_fn_inputs"]) is given
+
+
 def test_numbers_that_json_has_no_form_for_are_text(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(records), "--to", "art", "-o", "-"]) == 0
 
@@ -81,6 +92,15 @@ def test_a_tokenizer_gives_the_text(records: Path, capsys: pytest.CaptureFixture
         (["--to", "tinker", "-o", "-", "--tokenizer", "x"], "has no option 'decode'"),
         (["--to", "parquet", "-o", "-"], "a table cannot be printed"),
         (["--to", "jsonl", "-o", "no/such/folder/rows.jsonl"], "--output no/such/folder/rows.jsonl"),
+        (["--to", "areal", "-o", "-", "-O", "turn_ids=no"], "areal: turn_ids='no'; it can be true or false"),
+        (
+            ["--to", "areal", "-o", "-", "-O", "unknown_version=zero"],
+            "unknown_version='zero'; it can be an integer, none",
+        ),
+        (["--to", "tinker", "-o", "-", "-O", "missing_credit=nan"], "it can be a finite number, none"),
+        (["--to", "verl", "-o", "-", "-O", "several=first"], "several='first'; it can be 'raise', 'last'"),
+        (["--to", "verl", "-o", "-", "-O", "extra-credit={}"], "extra_credit='{}'; it can be a list of names"),
+        (["--to", "slime", "-o", "-", "-O", "decode=3"], "decode is no option of the command line"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -114,3 +134,80 @@ def test_a_table(records: Path, tmp_path: Path) -> None:
 
     rows = parquet.read_table(tmp_path / "rows.parquet").to_pylist()
     assert [row["rollout_id"] for row in rows] == ["1", "2", "2"]
+
+
+def test_a_table_of_records_is_known_by_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow")
+    write_parquet([branching(id="2")], tmp_path / "records.jsonl")
+
+    assert main(["export", str(tmp_path / "records.jsonl"), "--to", "jsonl", "-o", "-"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.parametrize("other", ["records.jsonl", "link.jsonl", "others.jsonl"])
+def test_records_are_never_written_over(
+    records: Path, tmp_path: Path, other: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link.jsonl").symlink_to(records)
+    (tmp_path / "others.jsonl").write_text("{cut\n" + branching(id="3").to_json() + "\n")
+    before = (tmp_path / other).read_bytes()
+
+    assert main(["export", str(records), "--to", "jsonl", "-o", str(tmp_path / other)]) == 2
+
+    assert "records" in capsys.readouterr().err
+    assert (tmp_path / other).read_bytes() == before
+
+
+def test_a_table_of_records_is_never_written_over(records: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    table, rows = tmp_path / "records.parquet", tmp_path / "rows.parquet"
+    write_parquet([branching(id="2")], table)
+    before = table.read_bytes()
+
+    assert main(["export", str(records), "--to", "parquet", "-o", str(table)]) == 2
+    assert table.read_bytes() == before
+    assert [main(["export", str(records), "--to", "parquet", "-o", str(rows)]) for _ in range(2)] == [0, 0]
+
+
+def test_rows_are_written_over(records: Path, tmp_path: Path) -> None:
+    arguments = ["export", str(records), "--to", "jsonl", "-o", str(tmp_path / "rows.jsonl")]
+
+    assert [main(arguments), main(arguments)] == [0, 0]
+
+
+def attempt(name: str, reason: TerminationReason, *, key: str | None = "k", partial: bool = False) -> Trajectory:
+    """An episode as a run saves it."""
+    episode = linear(([1, 2], [1000]), id=name, group_id="g", group_index=0, termination=Termination(reason=reason))
+    episode.metadata["episode"] = {"key": key, "group_index": 0, "partial": partial}
+    return episode
+
+
+DONE, LATE = TerminationReason.TASK_COMPLETE, TerminationReason.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("episodes", "kept"),
+    [
+        ([attempt("a", LATE), attempt("b", DONE)], ["b"]),
+        ([attempt("a", DONE, partial=True), attempt("b", DONE)], ["b"]),
+        ([attempt("a", LATE), attempt("b", LATE), attempt("c", LATE, key="other")], ["b", "c"]),
+        ([attempt("a", DONE), attempt("b", LATE)], ["a"]),
+        ([attempt("a", DONE), attempt("b", DONE)], ["a", "b"]),
+        ([attempt("a", LATE, key=None), attempt("b", LATE, key=None)], ["a", "b"]),
+        ([linear(([1], [1000]), id="a"), linear(([1], [1000]), id="b")], ["a", "b"]),
+    ],
+)
+def test_what_was_played_again_is_left_out(episodes: list[Trajectory], kept: list[str]) -> None:
+    assert [episode.id for episode in without_repeated(episodes)] == kept
+
+
+def test_a_resumed_file_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "records.jsonl"
+    with RecordWriter(path) as writer:
+        writer.write(attempt("a", LATE))
+        writer.write(attempt("b", DONE))
+
+    assert main(["export", str(path), "--to", "skyrl", "-o", "-"]) == 0
+    assert "1 episode not finished, and played again later" in capsys.readouterr().err
+    assert main(["export", str(path), "--to", "skyrl", "-o", "-", "--include-repeated"]) == 2
+    assert "as in the file of a run that was resumed" in capsys.readouterr().err

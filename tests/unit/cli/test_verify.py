@@ -17,6 +17,7 @@ import pytest
 from strands_sglang import SGLangClient, Trajectory
 from strands_sglang.cli import main
 from strands_sglang.engine import Refusal, ScriptedEngine, TinyEngine, serve
+from strands_sglang.records import write_parquet
 from tests.unit.verification.conftest import copy_of, sample, with_logprob
 
 
@@ -123,6 +124,29 @@ def test_a_saved_rollout_is_verified_too(url: str, episode: Trajectory, tmp_path
     path.write_text(episode.branches[0].to_json() + "\n")
 
     assert main(["verify", str(path), "--base-url", url, "--complete"]) == 0
+
+
+@pytest.mark.parametrize("name", ["records.parquet", "records.jsonl"])
+def test_a_table_of_records_is_verified_too(
+    url: str, episode: Trajectory, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / name
+    write_parquet([episode, damaged(episode)], path)
+
+    assert main(["verify", str(path), "--base-url", url]) == 1
+    assert capsys.readouterr().out.endswith("2 episodes: 1 FAILED\n")
+    path.write_bytes(path.read_bytes()[:-20])
+    assert main(["verify", str(path), "--base-url", url]) == 2
+    assert "is not a Parquet file, or damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("size", ["0", "-5", "many"])
+def test_a_vocabulary_has_a_size(tmp_path: Path, size: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["verify", str(tmp_path / "r.jsonl"), "--base-url", "http://127.0.0.1:9", "--vocab-size", size])
+
+    assert f"'{size}' is not an integer of 1 or more" in capsys.readouterr().err
 
 
 def test_what_cannot_be_compared_fails_only_where_all_has_to_be(url: str, episode: Trajectory, tmp_path: Path) -> None:

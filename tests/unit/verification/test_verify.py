@@ -157,11 +157,16 @@ async def test_greedy_turns_are_compared(record: Record, client: SGLangClient) -
         {"custom_params": {"x": 1}},
         {"temperature": 0.5, "top_k": 1},
         {"temperature": "hot"},
+        {"temperature": True},
+        {"temperature": 10**400},
+        {"frequency_penalty": [10**5000]},
+        {"min_new_tokens": {"a": "\ud800"}},
+        3,
+        ["temperature"],
     ],
-    ids=str,
 )
 async def test_what_changes_the_distribution_is_not_comparable_and_no_failure(
-    record: Record, client: SGLangClient, params: dict[str, Any]
+    record: Record, client: SGLangClient, params: Any
 ) -> None:
     trajectory = await record()
     for turn in trajectory.turns:
@@ -192,20 +197,25 @@ async def test_parameters_at_their_neutral_values_change_nothing(record: Record,
     assert (await verify(trajectory, client)).complete
 
 
-async def test_a_servers_own_sampling_defaults_count(record: Record, engine: TinyEngine) -> None:
+@pytest.mark.parametrize(
+    ("preferred", "reasons"), [({"temperature": 0.5}, {"sampled at temperature 0.5"}), ("cold", {""}), ([1], {""})]
+)
+async def test_a_servers_own_sampling_defaults_count(
+    record: Record, engine: TinyEngine, preferred: Any, reasons: set[str]
+) -> None:
     class Preferring(CountingTransport):
         async def handle_async_request(self, request: Any) -> Any:
             response = await super().handle_async_request(request)
             if request.url.path != "/model_info":
                 return response
-            info = {**json.loads(await response.aread()), "preferred_sampling_params": {"temperature": 0.5}}
+            info = {**json.loads(await response.aread()), "preferred_sampling_params": preferred}
             return type(response)(200, json=info)
 
     client = SGLangClient("http://engine", transport=Preferring(engine))
 
     report = await verify(await record(), client, top_logprobs=0)
 
-    assert {turn.reason for turn in report.turns} == {"sampled at temperature 0.5"}
+    assert {turn.reason for turn in report.turns} == reasons
 
 
 async def test_differences_under_other_weights_are_explained(record: Record, client: SGLangClient) -> None:
@@ -308,7 +318,15 @@ async def test_an_episode_without_turns_and_a_turn_without_tokens_are_fine(clien
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"tolerance": 0.0}, {"tolerance": float("nan")}, {"top_logprobs": -1}, {"concurrency": 0}]
+    "wrong",
+    [
+        {"tolerance": 0.0},
+        {"tolerance": float("nan")},
+        {"top_logprobs": -1},
+        {"concurrency": 0},
+        {"vocab_size": 0},
+        {"vocab_size": -5},
+    ],
 )
 async def test_arguments_that_cannot_be_meant_are_refused(client: SGLangClient, wrong: dict[str, Any]) -> None:
     with pytest.raises(SGLangConfigError):
