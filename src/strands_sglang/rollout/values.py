@@ -16,7 +16,7 @@ from strands_sglang.errors import RecordError
 E = TypeVar("E", bound=StrEnum)
 V = TypeVar("V")
 
-DEEPEST = 200
+DEEPEST = 400
 """How many lists and objects can stand within each other; JSON libraries give up somewhere beyond."""
 
 _LONGEST_INTEGER = 14_000  # bits; Python reads and writes integers of up to 4300 digits
@@ -92,7 +92,10 @@ def plain_object(value: Any, place: str) -> dict[str, Any]:
     """
     if not isinstance(value, Mapping):
         raise RecordError(f"{place} is {json_name(value)}, not an object")
-    copied: dict[str, Any] = plain(value, place)
+    try:
+        copied: dict[str, Any] = plain(value, place)
+    except RecursionError as error:  # called from deep within a program
+        raise RecordError(f"{place} holds lists and objects within each other, too many for the stack") from error
     return copied
 
 

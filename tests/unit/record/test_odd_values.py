@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -99,8 +100,8 @@ UNWRITABLE: list[tuple[Callable[[Trajectory], None], str]] = [
     (of_episode(group_index=2**70), "group_index is an integer of 71 bits"),
     (of_episode(reward=np.float32(1)), "reward is a float32, not a plain number"),
     (of_episode(reward=float("nan")), "reward is nan"),
-    (of_episode(metadata=endless()), "stands within 200 lists and objects, or holds itself"),
-    (of_episode(metadata={"a": nested(400)}), "metadata.a.* stands within 200"),
+    (of_episode(metadata=endless()), "stands within 400 lists and objects, or holds itself"),
+    (of_episode(metadata={"a": nested(500)}), "metadata.a.* stands within 400"),
     (of_episode(metadata={"a": 10**5000}), "metadata.a is an integer of 16610 bits"),
     (of_episode(metadata={1: 2}), "metadata has the key 1"),
     (of_episode(metadata=[1]), "metadata is a list, not an object"),
@@ -138,9 +139,22 @@ def test_what_could_not_be_read_again_is_not_written(
 
 
 def test_what_a_deep_value_may_be_is_written_and_read() -> None:
-    trajectory = Trajectory(metadata={"a": nested(199)})
+    trajectory = Trajectory(metadata={"a": nested(399)})
 
     assert Trajectory.from_json(trajectory.to_json()) == trajectory
+
+
+def test_a_deep_value_where_the_stack_is_full_is_refused() -> None:
+    trajectory = Trajectory(metadata={"a": nested(399)})
+
+    def deeper(levels: int) -> None:
+        if levels:
+            deeper(levels - 1)
+        else:
+            trajectory.to_json()
+
+    with pytest.raises(RecordError, match="metadata holds lists and objects within each other, too many for the stack"):
+        deeper(sys.getrecursionlimit() - 400)
 
 
 def test_an_image_of_a_rollout_is_a_string() -> None:
