@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -18,6 +18,7 @@ from .client import SGLangClient
 from .engine import EngineTransport, ScriptedEngine
 from .engine import Turn as Played
 from .errors import ReplayMismatchError
+from .rollout.values import identity, optional, whole
 from .trajectory import Trajectory, Turn
 
 # Tokens shown before and after the first that differs.
@@ -151,12 +152,14 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 def _played(turn: Turn, body: dict[str, Any]) -> Played:
     """Return a recorded turn as a step of the script."""
     sampled, facts = turn.sampled, turn.sampled.facts
-    meta = {name: facts[name] for name in ("prompt_tokens", "cached_tokens") if name in facts}
+    meta: dict[str, Any] = {
+        name: _fact(turn, name, read)
+        for name, read in (("prompt_tokens", whole), ("cached_tokens", whole), ("indexer_topk", identity))
+        if name in facts
+    }
     start = body.get("logprob_start_len", -1)
     if body.get("return_logprob") and isinstance(start, int) and start >= 0:
         meta["input_token_logprobs"] = _prompt_logprobs(turn, start)
-    if "indexer_topk" in facts:
-        meta["indexer_topk"] = facts["indexer_topk"]
     if (support := sampled.support) is not None:
         meta["output_token_sampling_mask"] = list(support)
         meta["output_token_sampling_logprobs"] = support.logprob_list()
@@ -181,7 +184,17 @@ def _finish(turn: Turn) -> dict[str, Any]:
     facts = turn.sampled.facts
     if facts.get("finish_reason") == "length":
         return {"type": "length", "length": len(turn.sampled)}
-    return {"type": "stop", "matched": facts.get("matched")}
+    read = identity if isinstance(facts.get("matched"), str) else whole
+    return {"type": "stop", "matched": _fact(turn, "matched", read)}
+
+
+def _fact(turn: Turn, name: str, read: Callable[[Any, str], Any]) -> Any:
+    """Return a fact that goes into an answer, which has to be of the kind that a server gives; None where it is null.
+
+    Raises:
+        RecordError: If it is of another kind: a record that something else wrote.
+    """
+    return optional(read)(turn.sampled.facts.get(name), f"turns[{turn.index}].sampled.facts.{name}")
 
 
 def _prompt_logprobs(turn: Turn, start: int) -> list[tuple[float | None, int, None]]:
@@ -196,7 +209,7 @@ def _routed_experts(turn: Turn, body: dict[str, Any]) -> str | None:
     """Return the recorded rows, where they are asked for as they were."""
     if not body.get("return_routed_experts"):
         return None
-    rows: str | None = turn.sampled.facts.get("routed_experts")
+    rows: str | None = _fact(turn, "routed_experts", identity)
     recorded, asked = turn.sampled.facts.get("routed_experts_start_len"), body.get("routed_experts_start_len", 0)
     if rows is None or recorded != asked:
         what = "none are recorded" if rows is None else f"those recorded begin at {recorded}"

@@ -144,8 +144,10 @@ def _check_output(source: Path, output: str) -> None:
     from strands_sglang.records.kinds import holds_records
 
     target = Path(output)
-    if output == "-" or not target.is_file():
+    if output == "-" or not target.exists():
         return
+    if not target.is_file():  # a folder, or a device or pipe that a file would take the place of
+        raise SGLangConfigError(f"--output {output} is no file", hint="-o - prints the rows")
     try:
         if source.exists() and target.samefile(source):
             raise SGLangConfigError(f"--output {output} is the file of records itself")

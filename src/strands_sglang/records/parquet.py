@@ -202,7 +202,7 @@ def _turn(row: Mapping[str, Any], at: int) -> dict[str, Any]:
             if row[f"{side}_{key}"] is not None:
                 segment[key] = row[f"{side}_{key}"]
         if row[f"{side}_weight_spans"] is not None:
-            segment["weight_spans"] = [list(span.values()) for span in row[f"{side}_weight_spans"]]
+            segment["weight_spans"] = [span and list(span.values()) for span in row[f"{side}_weight_spans"]]
         if row[f"{side}_facts"] is not None:
             segment["facts"] = _json(row[f"{side}_facts"], f"turns[{at}].{side}.facts")
         turn[side] = segment

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,8 @@ def test_a_tokenizer_gives_the_text(records: Path, capsys: pytest.CaptureFixture
         (["--to", "tinker", "-o", "-", "--tokenizer", "x"], "has no option 'decode'"),
         (["--to", "parquet", "-o", "-"], "a table cannot be printed"),
         (["--to", "jsonl", "-o", "no/such/folder/rows.jsonl"], "--output no/such/folder/rows.jsonl"),
+        (["--to", "jsonl", "-o", "."], "--output . is no file"),
+        (["--to", "jsonl", "-o", os.devnull], f"--output {os.devnull} is no file"),
         (["--to", "areal", "-o", "-", "-O", "turn_ids=no"], "areal: turn_ids='no'; it can be true or false"),
         (
             ["--to", "areal", "-o", "-", "-O", "unknown_version=zero"],

@@ -13,7 +13,7 @@ from strands.types.exceptions import EventLoopException, MaxTokensReachedExcepti
 
 from strands_sglang import SGLangClient, SGLangModel, Trajectory, get_tokenizer
 from strands_sglang.engine import TINY_MODEL, EngineTransport, ScriptedEngine, Turn
-from strands_sglang.errors import ReplayMismatchError
+from strands_sglang.errors import RecordError, ReplayMismatchError
 from strands_sglang.replay import Replay, replay_engine
 from strands_sglang.rollout import Segment, SegmentKind
 from strands_sglang.trajectory import Lineage
@@ -348,3 +348,24 @@ async def test_the_engine_alone_serves_a_client_of_ones_own(recorded: Trajectory
     reply = await client.generate(prompt_of(recorded.turns[0]))
 
     assert reply["output_ids"] == recorded.turns[0].sampled.ids.tolist()
+
+
+@pytest.mark.parametrize("fact", ["matched", "prompt_tokens", "cached_tokens", "indexer_topk"])
+@pytest.mark.parametrize(
+    "odd", [10**400, [10**400], {"a": 1}, "\ud800", 0.5], ids=["huge", "list", "object", "half", "real"]
+)
+async def test_a_fact_of_another_kind_is_never_played(fact: str, odd: Any) -> None:
+    trajectory = Trajectory(id="e1")
+    trajectory.add(
+        RecordedTurn(
+            index=0,
+            parent=None,
+            prompt=Segment.of(SegmentKind.PROMPT, [5, 6]),
+            sampled=Segment.of(SegmentKind.SAMPLED, [3, 4], [-0.5, -0.5], facts={fact: odd}),
+            conversation=0,
+            lineage=Lineage.MAIN,
+        )
+    )
+
+    with pytest.raises(RecordError, match=rf"turns\[0\].sampled.facts.{fact} is "):
+        await Replay(trajectory).client().send(GenerateRequest(input_ids=[5, 6], sampling_params={}))
