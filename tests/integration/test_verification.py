@@ -219,7 +219,7 @@ async def test_turns_of_another_temperature_are_compared_through_the_likeliest_t
         model = model_of(client, stage.tokenizer, temperature=temperature)
         await ask(model)
         # With all tokens told nothing is left to bound; with a few the rest is bounded, and never a failure.
-        exactly = await verify(model.trajectory, client, top_logprobs=VOCABULARY)
+        exactly = await verify(model.trajectory, client, top_logprobs=VOCABULARY, vocab_size=VOCABULARY)
         roughly = await verify(model.trajectory, client)
 
     assert exactly.complete, str(exactly)

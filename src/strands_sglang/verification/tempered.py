@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping
 
 _LARGEST_VOCABULARY = 1 << 20
+_ROUNDING = 1e-5
+"""How far the probabilities of all tokens, from a server's 32-bit logarithms, may add up to something other than 1."""
 
 
 def bounds(
@@ -29,11 +31,13 @@ def bounds(
     named = {**likeliest, token: value}
     total = math.fsum(math.exp(each * power) for each in named.values())
     unnamed = max(0, (vocab_size or _LARGEST_VOCABULARY) - len(named))
-    mass = max(0.0, 1.0 - math.fsum(map(math.exp, named.values()))) if unnamed else 0.0
+    # What the named ones leave to 1 may be rounding alone: no token need have it, and tokens may have more.
+    left = 1.0 - math.fsum(map(math.exp, named.values()))
+    mass_least, mass_most = (max(0.0, left - _ROUNDING), max(0.0, left) + _ROUNDING) if unnamed else (0.0, 0.0)
     # None of the unnamed is likelier than the least likely of those named.
-    cap = math.exp(min(likeliest.values()) * (power - 1.0)) * mass
+    cap = math.exp(min(likeliest.values()) * (power - 1.0))
     if power > 1:
-        least, most = 0.0, cap
+        least, most = 0.0, cap * mass_most
     else:
-        least, most = cap, unnamed ** (1.0 - power) * mass**power
+        least, most = cap * mass_least, unnamed ** (1.0 - power) * mass_most**power
     return value * power - math.log(total + most), value * power - math.log(total + least)
