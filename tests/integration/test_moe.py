@@ -22,23 +22,30 @@ from strands_sglang.wire import GenerateReply, GenerateRequest
 
 from .conftest import StartServer
 from .episodes import ATTEMPTS, CUT_SHORT, Served, episode
+from .exported import DECIDED, ROUTING, ROUTING_OPTIONS, assert_exports_are_of_the_right_weights
 from .forward_pass import Opinion, forward
-from .sglang_cpu.checkpoints import mixture
+from .sglang_cpu.checkpoints import mixture, perturbed
 from .sglang_cpu.install import default_environment
 from .watching import load_of, until_load
+from .weight_update import EPISODES, NEW, OLD, THIRD, Stage, assert_all_of_it_happened, saved_and_read
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 QUESTIONS = ("What is 25 * 17?", "What is 12 * 7 and what is 30 - 4?")
 SAMPLED: dict[str, Any] = {"temperature": 1.0, "max_new_tokens": 200}
-DECIDED = 1e-4
-"""Router logits that are closer than this may be ordered either way in float32."""
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return mixture(tiny_model, tmp_path_factory.mktemp("checkpoints") / "moe")
+    return unlike_mixture(tiny_model, tmp_path_factory.mktemp("checkpoints"), seed=0)
+
+
+def unlike_mixture(tiny_model: Path, folder: Path, seed: int) -> Path:
+    """A mixture whose experts differ, so that a token's log-probability is that of its experts."""
+    return perturbed(
+        mixture(tiny_model, folder / f"alike{seed}", seed=seed), folder / f"moe{seed}", seed=seed, scale=0.1
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +53,16 @@ def moe(start_server: StartServer, checkpoint: Path, tiny_model: Path) -> Iterat
     from transformers import AutoTokenizer
 
     tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(tiny_model))
-    with start_server("--enable-return-routed-experts", model=checkpoint) as url:
+    with start_server("--enable-return-routed-experts", "--weight-version", OLD, model=checkpoint) as url:
         yield Served(url=url, tokenizer=tokenizer, tool_parser="hermes")
+
+
+@pytest.fixture
+def stage(moe: Served, checkpoint: Path, tiny_model: Path, tmp_path: Path) -> Iterator[Stage]:
+    weights = {OLD: checkpoint, NEW: unlike_mixture(tiny_model, tmp_path, seed=1)}
+    yield Stage(url=moe.url, tokenizer=moe.tokenizer, weights=weights, config={"return_routed_experts": True})
+    back = {"model_path": str(checkpoint), "weight_version": OLD, "flush_cache": True}
+    httpx.post(f"{moe.url}/update_weights_from_disk", json=back, timeout=300.0).raise_for_status()
 
 
 def stitched(rollout: Rollout, checkpoint: Path) -> RoutedExperts:
@@ -129,3 +144,27 @@ async def test_an_episode_of_a_mixture_of_experts_is_verified(moe: Served) -> No
         report = await verify(run.model.trajectory, client, tokenizer=moe.tokenizer)
 
     assert report.complete, str(report)
+
+
+def test_every_exporter_that_takes_routing_rows_is_read() -> None:
+    assert set(ROUTING) == ROUTING_OPTIONS | {"jsonl", "parquet"}
+
+
+async def test_everything_exported_of_a_mixture_of_experts_is_of_the_weights_that_sampled_it(
+    stage: Stage, checkpoint: Path, tmp_path: Path, measure: Callable[[str, str], None]
+) -> None:
+    async with stage.client() as client:
+        before = await stage.play_many(client, THIRD)
+        during = await stage.play_over_update(client, THIRD)
+        after = await stage.play_many(client, EPISODES - 2 * THIRD)
+    saved = saved_and_read([*before, *during, *after], tmp_path / "episodes.jsonl")
+
+    happened = assert_all_of_it_happened(saved)
+    layers, top_k = routing_shape(json.loads((checkpoint / "config.json").read_text()))
+    assert layers is not None
+    assert top_k is not None
+    found = await assert_exports_are_of_the_right_weights(saved, stage.weights, (layers, top_k))
+    assert found.rows > 0.9 * found.all_rows
+    measure(f"mixture of experts, {EPISODES} episodes under two weights", happened)
+    measure(f"  largest logprob difference to transformers, {found.tokens} tokens", f"{found.largest:.1e}")
+    measure(f"  routing rows equal to those of transformers, of {found.all_rows}", str(found.rows))
