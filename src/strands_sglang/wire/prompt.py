@@ -18,7 +18,10 @@ import orjson
 
 from strands_sglang.errors import SGLangConfigError
 
-_ID_CHARACTERS = b"0123456789,"
+# What the JSON of anything but integers of 0 or more holds beside digits and commas: signs, fractions and exponents,
+# letters of true, false and null, and what opens text, lists and objects. Looking for these takes a quarter of the time
+# of looking at every character.
+_FOREIGN = (b"-", b".", b"e", b"E", b"l", b"u", b'"', b"[", b"{")
 
 
 class PromptIds(Sequence[int]):
@@ -28,27 +31,41 @@ class PromptIds(Sequence[int]):
         json: The chunks of the JSON array, without its brackets; joined they are the encoding of all ids.
     """
 
-    __slots__ = ("_chunks", "_highest", "_length", "json")
+    __slots__ = ("_highest", "_length", "_packed", "json")
 
     def __init__(self, ids: Iterable[int] = ()) -> None:
         """Encode `ids`."""
-        self._begin(*_encode(ids))
+        packed, encoded = _encode(ids)
+        self._packed: tuple[array[int], ...] | None
+        self._begin(packed, len(packed), encoded)
 
     @classmethod
     def once(cls, ids: Iterable[int]) -> PromptIds:
-        """Return ids that are sent and let go: kept as they come, since packing them takes longer than encoding."""
+        """Return ids that are sent and let go: only their JSON is kept, and they are read from it where asked for.
+
+        Packing them takes longer than encoding, and the garbage collector would walk through every id of a list or
+        tuple of each request on its way.
+        """
         prompt = object.__new__(cls)
-        plain = tuple(ids)
-        prompt._begin(plain, _json_of(plain))
+        plain = ids if isinstance(ids, list | tuple) else list(ids)
+        prompt._begin(None, len(plain), _json_of(plain))
         return prompt
 
-    def _begin(self, chunk: array[int] | tuple[int, ...], encoded: bytes) -> None:
-        # Arrays, and tuples of integers, are invisible to the garbage collector. Lists of thousands of ids, one per
-        # request on its way, would be walked through again and again.
-        self._chunks: tuple[array[int] | tuple[int, ...], ...] = (chunk,) if chunk else ()
-        self.json: tuple[bytes, ...] = (encoded,) if chunk else ()
-        self._length = len(chunk)
+    def _begin(self, packed: array[int] | None, length: int, encoded: bytes) -> None:
+        self._packed = None if packed is None and length else (packed,) if packed else ()
+        self.json: tuple[bytes, ...] = (encoded,) if length else ()
+        self._length = length
         self._highest: int | None = None  # computed when first asked for
+
+    @property
+    def _chunks(self) -> tuple[array[int], ...]:
+        if self._packed is None:
+            self._packed = (array("Q", self._read()),)
+        return self._packed
+
+    def _read(self) -> list[int]:
+        ids: list[int] = orjson.loads(b"[%b]" % b"".join(self.json))
+        return ids
 
     def extended(self, ids: Iterable[int]) -> PromptIds:
         """Return these ids followed by `ids`; only `ids` are looked at."""
@@ -56,7 +73,7 @@ class PromptIds(Sequence[int]):
         if not chunk:
             return self
         longer = object.__new__(PromptIds)
-        longer._chunks = (*self._chunks, chunk)
+        longer._packed = (*self._chunks, chunk)
         longer.json = (*self.json, b"," + encoded) if self.json else (encoded,)
         longer._length = self._length + len(chunk)
         longer._highest = None if self._highest is None else max(self._highest, *chunk)
@@ -66,13 +83,13 @@ class PromptIds(Sequence[int]):
     def newest(self) -> array[int]:
         """The ids that were added last; not to be changed."""
         newest = self._chunks[-1] if self._chunks else ()
-        return newest if isinstance(newest, array) else array("i", newest)
+        return newest if isinstance(newest, array) and newest.typecode == "i" else array("i", newest)
 
     @property
     def highest(self) -> int:
         """The highest id, or -1 when there is none."""
         if self._highest is None:
-            self._highest = max(self, default=-1)
+            self._highest = max(self if self._packed is not None else self._read(), default=-1)
         return self._highest
 
     @overload
@@ -136,8 +153,7 @@ def _json_of(plain: list[int] | tuple[int, ...]) -> bytes:
         encoded = orjson.dumps(plain)[1:-1]
     except TypeError as error:
         raise SGLangConfigError(f"input_ids must be plain integers: {error}") from error
-    # One scan in C finds floats, booleans, null, nested lists and negative ids alike.
-    if encoded.translate(None, _ID_CHARACTERS):
+    if any(map(encoded.__contains__, _FOREIGN)):
         position = next(i for i, x in enumerate(plain) if type(x) is not int or x < 0)
         raise SGLangConfigError(
             f"input_ids must be integers of 0 or more, got {plain[position]!r} at position {position} of the ids given"

@@ -89,3 +89,31 @@ def test_indices_and_slices_are_those_of_the_list(parts: list[list[int]], part: 
 def test_an_object_that_json_does_not_know_is_refused() -> None:
     with pytest.raises(SGLangConfigError, match="plain integers"):
         PromptIds([1, object()])  # type: ignore[list-item]
+
+
+@given(ID_LISTS, st.slices(20))
+def test_a_prompt_that_is_sent_once_is_the_same_prompt(ids: list[int], part: slice) -> None:
+    once = PromptIds.once(ids)
+
+    assert (once.json, len(once)) == (PromptIds(ids).json, len(ids))
+    assert once.highest == max(ids, default=-1)
+    assert once == ids
+    assert list(once.newest) == ids
+    assert once[part] == ids[part]
+    assert once.extended([7, 8]) == [*ids, 7, 8]
+
+
+@pytest.mark.parametrize(
+    "bad", [-1, 1.5, 1e16, float("nan"), True, False, None, "7", [1], {"a": 1}, 2**70], ids=lambda bad: repr(bad)
+)
+def test_a_prompt_that_is_sent_once_refuses_what_is_no_id(bad: Any) -> None:
+    with pytest.raises(SGLangConfigError, match="plain integers|position 2"):
+        PromptIds.once([1, 2, bad])
+
+
+def test_a_prompt_that_is_sent_once_does_not_change_with_its_list() -> None:
+    ids = [1, 2, 3]
+    once = PromptIds.once(ids)
+    ids.append(4)
+
+    assert once == [1, 2, 3]
