@@ -107,7 +107,7 @@ def test_a_prompt_that_is_sent_once_is_the_same_prompt(ids: list[int], part: sli
     "bad", [-1, 1.5, 1e16, float("nan"), True, False, None, "7", [1], {"a": 1}, 2**70], ids=lambda bad: repr(bad)
 )
 def test_a_prompt_that_is_sent_once_refuses_what_is_no_id(bad: Any) -> None:
-    with pytest.raises(SGLangConfigError, match="plain integers|position 2"):
+    with pytest.raises(SGLangConfigError, match=r"plain integers|position 2"):
         PromptIds.once([1, 2, bad])
 
 
