@@ -11,8 +11,9 @@ Nothing here repairs, pads or cuts a reply: what does not agree is an error. Not
 
 from __future__ import annotations
 
+from .columns import WeightSpan
 from .prompt import PromptIds
-from .reply import FinishReason, FinishType, GenerateReply, WeightSpan
+from .reply import FinishReason, FinishType, GenerateReply
 from .request import GenerateRequest
 from .resume import join_replies, resume_request
 

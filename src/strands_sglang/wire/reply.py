@@ -9,18 +9,16 @@ Unknown fields are ignored; what is used must be there. Nothing is padded, cut o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import itemgetter
-from typing import Any, NoReturn
+from typing import Any
 
-from strands_sglang.errors import SGLangDecodingError, SGLangGenerationError
+from strands_sglang.errors import SGLangGenerationError
 
+from .columns import Columns, WeightSpan
 from .request import GenerateRequest
 
 _NAN = "NaN happened"
-_VALUE, _OWNER = itemgetter(0), itemgetter(1)  # of a [log-probability, id, text]
 
 
 class FinishType(StrEnum):
@@ -49,24 +47,6 @@ class FinishReason:
     matched: int | str | None = None
     message: str | None = None
     status_code: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightSpan:
-    """Which weights sampled `output_ids[start:end]`.
-
-    Attributes:
-        version: The server's name of the weights.
-        start: First position in `output_ids`.
-        end: One past the last position.
-        widened: The server named one version for the whole reply, and it was taken for every token of it; tokens
-            sampled before an update in mid-generation may be older.
-    """
-
-    version: str
-    start: int
-    end: int
-    widened: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,16 +113,8 @@ class GenerateReply:
         return _Reading(body, request, rid, url).reply()
 
 
-class _Reading:
-    """One body being read; every complaint names the URL and the request."""
-
-    def __init__(self, body: Any, request: GenerateRequest, rid: str, url: str) -> None:
-        self.request, self.rid, self.url, self.body = request, rid, url, body
-        if not isinstance(body, dict):
-            self.fail(f"it answered a JSON {_json_type(body)}, not an object")
-        if "meta_info" not in body:
-            self.fail("its answer has no meta_info", hint="is this an SGLang server, and the URL its root?")
-        self.meta = self.take(body, "meta_info", dict)
+class _Reading(Columns):
+    """One body being read."""
 
     def reply(self) -> GenerateReply:
         finish = self.finish_reason()
@@ -189,65 +161,6 @@ class _Reading:
             type=kind, matched=matched, message=given.get("message"), status_code=given.get("status_code")
         )
 
-    def output_ids(self) -> list[int]:
-        ids: list[int] = self.take(self.body, "output_ids", list)
-        if not set(map(type, ids)) <= {int}:
-            self.fail("output_ids holds something that is not an integer")
-        count = self.take(self.meta, "completion_tokens", int)
-        if count != len(ids):
-            self.fail(f"it answered {len(ids)} output_ids, but meta_info.completion_tokens is {count}")
-        return ids
-
-    def output_logprobs(self, ids: list[int], aborted: bool) -> list[float | None] | None:
-        if not self.request.return_logprob:
-            return None
-        if "output_token_logprobs" not in self.meta and aborted and not ids:
-            return []
-        values, owners = self.logprobs("output_token_logprobs")
-        if not ids and self.request.max_new_tokens == 0:
-            return []  # scoring only: some releases send one value for a token that was not sampled
-        if len(values) != len(ids):
-            self.fail(f"it answered {len(ids)} output_ids but {len(values)} output_token_logprobs")
-        if owners != ids:
-            at = next(i for i, (a, b) in enumerate(zip(ids, owners, strict=True)) if a != b)
-            self.fail(f"output_ids[{at}] is {ids[at]}, but its log-probability belongs to id {owners[at]}")
-        return values
-
-    def input_logprobs(self, aborted: bool) -> list[float | None] | None:
-        request = self.request
-        start = request.logprob_start_len
-        if not request.return_logprob or start is None or start < 0 or (aborted and not self.meta.get("prompt_tokens")):
-            return None
-        values, owners = self.logprobs("input_token_logprobs")
-        if request.image_data:
-            return values  # placeholders are expanded by the server: the positions are its own
-        wanted = request.input_ids[start:]
-        if len(values) != len(wanted):
-            self.fail(f"it answered {len(values)} input_token_logprobs, asked for {len(wanted)} from {start}")
-        if owners != list(wanted) and not _are_but_clipped(owners, wanted, max(request.input_ids)):
-            self.fail("the ids of input_token_logprobs are not those of the prompt that was sent")
-        return values
-
-    def logprobs(self, key: str) -> tuple[list[float | None], list[int]]:
-        """Return the values and the ids they belong to."""
-        if key not in self.meta:
-            self.fail(
-                f"log-probabilities were asked for, but meta_info has no {key}",
-                hint="a router or proxy in between may drop return_logprob",
-            )
-        entries: list[Any] = self.take(self.meta, key, list)
-        try:
-            values = list(map(_VALUE, entries))
-            owners = list(map(_OWNER, entries))
-        except (TypeError, IndexError, KeyError):
-            self.fail(f"meta_info.{key} holds an entry that is not [log-probability, id, text]")
-        kinds = set(map(type, values))
-        if not kinds <= {float, type(None)}:
-            if not kinds <= {float, int, type(None)}:
-                self.fail(f"meta_info.{key} holds a log-probability that is not a number")
-            values = [None if value is None else float(value) for value in values]
-        return values, owners
-
     def prompt_tokens(self, aborted: bool) -> int | None:
         count: int | None = self.take(self.meta, "prompt_tokens", int, optional=aborted)
         sent = len(self.request.input_ids)
@@ -270,145 +183,3 @@ class _Reading:
         if not self.request.image_data and read != list(self.request.input_ids):
             self.fail("the prompt_token_ids that it read are not the input_ids that were sent")
         return read
-
-    def routed_experts(self, ids: list[int], aborted: bool) -> str | None:
-        if not self.request.return_routed_experts:
-            return None
-        start = self.request.routed_experts_start_len
-        return self.rows("routed_experts", len(self.request.input_ids) + len(ids) - 1 - start, aborted)
-
-    def indexer_topk(self, ids: list[int], aborted: bool) -> str | None:
-        if not self.request.return_indexer_topk:
-            return None
-        return self.rows("indexer_topk", len(self.request.input_ids) + len(ids) - 1, aborted)
-
-    def rows(self, key: str, count: int, aborted: bool) -> str | None:
-        """Return a base64 text of so many rows of int32."""
-        rows: str | None = self.take(self.meta, key, str, optional=True)
-        if rows is None and not aborted:
-            flag = key.replace("_", "-")
-            self.fail(
-                f"return_{key} was asked for, but meta_info has no {key}",
-                hint=f"start the server with --enable-return-{flag}; some routers drop the field",
-            )
-        if rows is None or self.request.image_data:  # with images the positions are the server's own
-            return rows
-        if row_bytes(rows, count) is not None:
-            return rows
-        if aborted:
-            return None  # what carries it on asks for all rows again
-        self.fail(
-            f"meta_info.{key} is {len(rows)} characters, which are not base64 of {count} rows of int32",
-            hint="a server older than 0.5.12 sends all rows whatever routed_experts_start_len says"
-            if key == "routed_experts"
-            else None,
-        )
-
-    def sampling_mask(self, ids: list[int], aborted: bool) -> list[list[int]] | None:
-        if not self.request.return_sampling_mask:
-            return None
-        key = "output_token_sampling_mask"
-        if not ids and (aborted or key not in self.meta):
-            return []
-        if key not in self.meta:
-            self.fail(
-                f"return_sampling_mask was asked for, but meta_info has no {key}",
-                hint="it needs SGLang 0.5.16 or newer and no router in between that drops the field",
-            )
-        rows: list[list[int]] = self.take(self.meta, key, list)
-        if len(rows) != len(ids):
-            self.fail(f"it answered {len(ids)} output_ids but {len(rows)} rows of {key}")
-        for at, (token, row) in enumerate(zip(ids, rows, strict=True)):
-            if not isinstance(row, list) or not set(map(type, row)) <= {int}:
-                self.fail(f"meta_info.{key}[{at}] is not a list of ids")
-            if token not in row:
-                self.fail(f"output_ids[{at}] is {token}, which is not among the ids of meta_info.{key}[{at}]")
-        return rows
-
-    def sampling_logprobs(self, ids: list[int], mask: list[list[int]]) -> list[float | None]:
-        key = "output_token_sampling_logprobs"
-        if not ids:
-            return []
-        given: list[Any] = self.take(self.meta, key, list)
-        if len(given) != len(ids):
-            self.fail(f"it answered {len(ids)} output_ids but {len(given)} {key}")
-        values: list[float | None] = []
-        for at, (token, row, value) in enumerate(zip(ids, mask, given, strict=True)):
-            if isinstance(value, list):  # of all that were left, where the request asked for these
-                if len(value) != len(row):
-                    self.fail(f"meta_info.{key}[{at}] has {len(value)} values for {len(row)} ids")
-                value = value[row.index(token)]
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-                self.fail(f"meta_info.{key}[{at}] is not a number")
-            values.append(None if value is None else float(value))
-        return values
-
-    def weight_versions(self, count: int) -> tuple[WeightSpan, ...]:
-        spans = self.take(self.meta, "weight_versions", list, optional=True)
-        if not count:
-            return ()
-        if not spans:
-            version = self.meta.get("weight_version")
-            return () if version is None else (WeightSpan(version=str(version), start=0, end=count, widened=True),)
-        return tuple(self.spans(spans, count))
-
-    def spans(self, given: Sequence[Any], count: int) -> list[WeightSpan]:
-        result: list[WeightSpan] = []
-        reached = 0
-        for entry in given:
-            try:
-                version, start, end = str(entry["version"]), entry["start"], entry["end"]
-                fits = start == reached and start <= end
-            except (TypeError, KeyError):
-                self.fail(f"meta_info.weight_versions holds {entry!r}, not a span of version, start and end")
-            if not fits:
-                self.fail(f"meta_info.weight_versions has a gap or an overlap at output token {reached}: {given!r}")
-            # Tokens that were sampled beyond a stop are not in output_ids, but a span may count them.
-            if start < count and start < end:
-                result.append(WeightSpan(version=version, start=start, end=min(end, count)))
-            reached = end
-        if reached < count:
-            self.fail(f"meta_info.weight_versions covers {reached} of {count} output tokens: {given!r}")
-        return result
-
-    def take(self, holder: dict[str, Any], key: str, kind: type, *, optional: bool = False) -> Any:
-        value = holder.get(key)
-        if value is None and optional:
-            return None
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            name = key if holder is self.body else f"meta_info.{key}"
-            what = "is missing" if key not in holder else f"is {value!r:.60}, not a JSON {_JSON_NAMES[kind]}"
-            self.fail(f"{name} {what}")
-        return value
-
-    def where(self) -> str:
-        return f"reply of {self.url or '/generate'}" + (f" to request {self.rid}" if self.rid else "")
-
-    def fail(self, what: str, *, hint: str | None = None) -> NoReturn:
-        raise SGLangDecodingError(
-            f"{self.where()}: {what}", body=repr(self.body)[:500], url=self.url, rid=self.rid, hint=hint
-        )
-
-
-def _are_but_clipped(told: Sequence[int], wanted: Sequence[int], highest: int) -> bool:
-    """Whether ids differ only as SGLang's do: of prompts it tells the last id of the vocabulary as 0."""
-    return all(theirs == ours or (theirs == 0 and ours == highest) for theirs, ours in zip(told, wanted, strict=True))
-
-
-def row_bytes(rows: str, count: int) -> int | None:
-    """Return the bytes of each of so many rows of int32 in a base64 text, 0 for no rows; None where they do not fit."""
-    size, rest = divmod(len(rows), 4)
-    size = 3 * size - rows[-2:].count("=")
-    if rest or count < 0 or (not count and size):
-        return None
-    if not count:
-        return 0
-    width, rest = divmod(size, count)
-    return width if width and not rest and not width % 4 else None
-
-
-_JSON_NAMES = {dict: "object", list: "array", str: "string", int: "integer", float: "number", bool: "boolean"}
-
-
-def _json_type(value: Any) -> str:
-    return "null" if value is None else _JSON_NAMES.get(type(value), type(value).__name__)

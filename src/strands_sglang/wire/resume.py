@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 from strands_sglang.errors import SGLangDecodingError
 
+from .columns import WeightSpan, row_bytes
 from .prompt import PromptIds
-from .reply import GenerateReply, WeightSpan, row_bytes
+from .reply import GenerateReply
 from .request import GenerateRequest
 
 T = TypeVar("T")
