@@ -87,7 +87,7 @@ class SGLangClient:
                 and move on when it gives no answer.
             max_connections: Requests on their way at once; further ones wait.
             timeout: Seconds for one call with all its attempts; None for no limit.
-            connect_timeout: Seconds for a connection to come up.
+            connect_timeout: Seconds for a connection to come up; tried again where this process was too busy to tell.
             max_retries: Retries of one call at most; short for `retry=RetryPolicy(max_retries=...)`.
             retry_delay: Seconds before the first retry; short for `retry=RetryPolicy(base_delay=...)`.
             retry: The whole retry policy; not together with the two short forms.

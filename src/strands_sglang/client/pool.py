@@ -18,9 +18,9 @@ import ssl
 import threading
 import urllib.request
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -32,6 +32,9 @@ from strands_sglang.errors import SGLangConnectionError, SGLangIncompleteAnswerE
 KEEPALIVE_SECONDS = 3.0
 """Less than the 5 s after which an SGLang server closes an idle connection; its own router uses 3 s too."""
 
+T = TypeVar("T")
+
+_BUSY_TRIES = 10
 _DNS_CACHE_SECONDS = 30
 _IN_ONE_PIECE = 1 << 20
 """Bytes of a body that are handed over at once; a larger one would hold the event loop up, and aiohttp warns."""
@@ -101,17 +104,21 @@ class Pool:
         """
         transport, proxy = self._connections(url)
         session = transport.get_client()
-        content, headers = _content(body, headers)
-        try:
-            response = await session.request(
+
+        def request() -> Awaitable[aiohttp.ClientResponse]:
+            content, own = _content(body, headers)
+            return session.request(
                 method,
                 url,
                 data=content,
-                headers=headers,
+                headers=own,
                 timeout=self._direct_timeout,
                 allow_redirects=False,
                 proxy=proxy,
             )
+
+        try:
+            response = await _unless_busy(request, self._options.connect_timeout)
         except _TRANSPORT_ERRORS as error:
             raise _connection_error(error, url) from error
         try:
@@ -133,15 +140,16 @@ class Pool:
             await response.aclose()
 
     async def _request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> httpx.Response:
-        content: bytes | AsyncIterator[bytes] | None = body
-        if self._options.transport is None:
-            content, headers = _content(body, headers)
-        request = httpx.Request(
-            method, _parsed(url), headers=headers, content=content, extensions={"timeout": self._timeout}
-        )
-        try:
+        def request() -> Awaitable[httpx.Response]:
+            content, own = _content(body, headers) if self._options.transport is None else (body, headers)
+            asked = httpx.Request(
+                method, _parsed(url), headers=own, content=content, extensions={"timeout": self._timeout}
+            )
             # Straight to the transport: redirects, cookies and authentication flows of a client are not wanted here.
-            return await self._transport(url).handle_async_request(request)
+            return self._transport(url).handle_async_request(asked)
+
+        try:
+            return await _unless_busy(request, self._options.connect_timeout)
         except _TRANSPORT_ERRORS as error:
             raise _connection_error(error, url) from error
 
@@ -242,6 +250,36 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         return False
     return address.is_loopback or address.is_unspecified
+
+
+_CONNECT_TIMEOUTS = (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout)
+
+
+async def _unless_busy(request: Callable[[], Awaitable[T]], connect_timeout: float | None) -> T:
+    """Make a request; again, a few times, where this process was too busy to see its connection come up.
+
+    With a thousand episodes in one loop a single round of it can take as long as a connection may: both the news of
+    the connection and the end of its time then wait for the same round, and the latter wins.
+    """
+    was_busy = is_busy = False
+    for _ in range(_BUSY_TRIES - 1):
+        try:
+            return await request()
+        except _CONNECT_TIMEOUTS:
+            # A try that began in a busy loop says nothing either, though the loop may be quiet by now.
+            was_busy, is_busy = is_busy, connect_timeout is not None and await _two_rounds() > connect_timeout / 4
+            if not (was_busy or is_busy):
+                raise
+    return await request()
+
+
+async def _two_rounds() -> float:
+    """Return how many seconds two rounds of the running loop take; a connection needs that many to come up."""
+    loop = asyncio.get_running_loop()
+    before = loop.time()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    return loop.time() - before
 
 
 # httpx-aiohttp translates most of aiohttp's errors, not all; the operating system's pass as they are.

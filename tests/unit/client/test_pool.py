@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -344,3 +346,34 @@ async def test_loopback_is_reached_although_a_proxy_is_set(monkeypatch: pytest.M
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     async with serve(ScriptedEngine(endless), port=0) as server, SGLangClient(server.url, retry=ONCE) as client:
         assert (await client.generate(PROMPT))["output_ids"] == [7, 8, 9]
+
+
+async def test_a_connection_that_came_up_while_the_loop_was_busy_is_no_failure() -> None:
+    async def hog() -> None:
+        while True:  # every round of the loop takes longer than a connection may
+            time.sleep(0.3)
+            await asyncio.sleep(0)
+
+    with served_elsewhere(ScriptedEngine(endless)) as server:
+        async with SGLangClient(server.url, connect_timeout=0.1, retry=ONCE) as client:
+            hogging = asyncio.create_task(hog())
+            sending = asyncio.create_task(client.send(REQUEST))
+            await asyncio.sleep(2)
+            hogging.cancel()  # the last try has the loop to itself
+            reply = await sending
+
+    assert reply.retries == 0
+
+
+async def test_a_server_that_takes_no_connection_is_one_in_a_quiet_loop() -> None:
+    with socket.socket() as listener, contextlib.ExitStack() as waiting:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):  # nobody accepts: the queue is full, and the next one is left waiting
+            other = waiting.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(listener.getsockname())
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        async with SGLangClient(url, connect_timeout=0.2, retry=ONCE) as client:
+            with pytest.raises(SGLangTimeoutError, match="did not accept the connection in time"):
+                await client.send(REQUEST)
