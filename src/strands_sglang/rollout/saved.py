@@ -2,12 +2,15 @@
 
 What was written is read back exactly or refused: a saved record names its format and version, a file of an older
 version passes through `Format.upgraders`, and every complaint names the place within the record. Nothing is repaired,
-guessed or skipped. Numbers that JSON does not have (NaN, infinities) are neither written nor read.
+guessed or skipped. Numbers that JSON does not have (NaN, infinities) are neither written nor read. What is written as
+text ends with its own CRC-32, so that no changed digit passes for another token.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -28,6 +31,11 @@ Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 """Turns the fields of one version into those of the next."""
 
 _REQUIRED: Any = object()
+_CHECKSUM = "crc32"
+_CHECKSUM_VALUE = re.compile(r"[0-9a-f]{8}")
+_WRONG = "wrong"
+_LONGEST_END = 64
+_CHECKED = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*\Z')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,26 +67,30 @@ class Format:
         return {"format": self.name, "version": self.version}
 
     def dumps(self, saved: Mapping[str, Any]) -> str:
-        """Write a record as one line of JSON.
+        """Write a record as one line of JSON, the checksum of the rest at its end.
 
         Raises:
             RecordError: If it cannot be written, as a thread with a small stack may find of a deep one.
         """
         try:
-            return json.dumps(saved, separators=(",", ":"), allow_nan=False)
+            text = json.dumps(saved, separators=(",", ":"), allow_nan=False)
         except (RecursionError, TypeError, ValueError) as error:
             raise RecordError(f"the {self.noun} cannot be written as JSON: {error}") from error
+        return f'{text[:-1]},"{_CHECKSUM}":"{zlib.crc32(text.encode()):08x}"}}'
 
     def loads(self, text: str | bytes) -> Any:
-        """Read JSON.
+        """Read JSON; whether it is still what `dumps` wrote is told where its fields are closed.
 
         Raises:
             RecordFormatError: If it is not JSON.
         """
         try:
-            return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+            saved = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
         except (RecursionError, ValueError) as error:
             raise RecordFormatError(f"not a saved {self.noun}: {error}") from error
+        if isinstance(saved, dict) and _is_changed(text):
+            saved[_CHECKSUM] = _WRONG  # told by `Fields.close`: what says the place of the damage comes first
+        return saved
 
     def open(self, saved: object) -> Fields:
         """Return the fields of a saved record, brought up to this release's version, to be read one by one.
@@ -183,9 +195,12 @@ class Fields:
             self._left.pop(key, None)
 
     def close(self) -> None:
-        """Refuse what was not read: it would be lost."""
+        """Refuse what was not read: it would be lost; of a whole record also what was changed since it was written."""
+        told = None if self.place else self._left.pop(_CHECKSUM, None)
         if self._left:
             self.fail(next(iter(self._left)), "is not a field of this version")
+        if told is not None and not (isinstance(told, str) and _CHECKSUM_VALUE.fullmatch(told)):
+            self.fail(None, f"is not what was written: its checksum is wrong. Without {_CHECKSUM} it is read as it is")
 
     def place_of(self, key: str | None) -> str:
         """Return where a field stands within the record."""
@@ -265,6 +280,15 @@ def pydantic_schema(cls: type[Saveable]) -> CoreSchema:
         python_schema=core_schema.union_schema([core_schema.is_instance_schema(cls), read]),
         serialization=core_schema.plain_serializer_function_ser_schema(cls.to_dict),
     )
+
+
+def _is_changed(text: str | bytes) -> bool:
+    """Whether a text ends with a checksum that is not that of the rest; other tools may have written it anew."""
+    written = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    found = _CHECKED.search(written, max(0, len(written) - _LONGEST_END))
+    if found is None:
+        return False
+    return int(found[1], 16) != zlib.crc32(b"}", zlib.crc32(memoryview(written)[: found.start()]))
 
 
 def _refuse_constant(name: str) -> NoReturn:
