@@ -3,8 +3,9 @@
 Owns the placing of routing rows by absolute position, and the three shapes in which trainers take them.
 Invariant: the row at position p was computed when token p was first fed to the model, or p is marked as missing. The
 last token of a branch was never fed and has no row; the last token of an earlier turn has the row of the next prefill.
-Payloads are counted when they are stitched and decoded when rows are asked for. Never guesses a shape, a start or a
-row; never changes the record; NumPy is loaded only to decode.
+A turn that the server retracted and carried on under other weights brings no rows for what was fed before the update:
+those it sends are the new weights'. Payloads are counted when they are stitched and decoded when rows are asked for.
+Never guesses a shape, a start or a row; never changes the record; NumPy is loaded only to decode.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class _Segment(Protocol):
     def replaces(self) -> int: ...
     @property
     def facts(self) -> Mapping[str, Any]: ...
+    @property
+    def weight_spans(self) -> Sequence[tuple[str, int, int]]: ...
     def __len__(self) -> int: ...
 
 
@@ -58,6 +61,7 @@ class RoutedPart:
         prompt: Tokens of the whole prompt, context included.
         sampled: Sampled tokens. The rows are those of positions `start` to `prompt + sampled - 2`.
         kept: How many of the `prompt + sampled` tokens stand in the branch: fewer where the next prompt replaces some.
+        true_from: Absolute position from which on the rows are those of the weights that sampled.
     """
 
     turn: int
@@ -66,6 +70,7 @@ class RoutedPart:
     prompt: int
     sampled: int
     kept: int
+    true_from: int = 0
 
     @property
     def rows(self) -> int:
@@ -144,7 +149,7 @@ class RoutedExperts:
             last = min(part.start + part.rows, part.kept)
             left: list[tuple[int, int]] = []
             for begin, end in uncovered:
-                low, high = max(begin, part.start), min(end, last)
+                low, high = max(begin, part.start, part.true_from), min(end, last)
                 if low >= high:
                     left.append((begin, end))
                     continue
@@ -311,7 +316,27 @@ def _part(segment: _Segment, kind: str, *, turn: int, prompt: int, kept: int) ->
                 f"turn {turn}: the server read {read} prompt tokens where {prompt} are recorded (images are expanded "
                 "there), so that its rows cannot be placed"
             )
-    return RoutedPart(turn=turn, payload=payload, start=start or 0, prompt=prompt, sampled=len(segment), kept=kept)
+    return RoutedPart(
+        turn=turn,
+        payload=payload,
+        start=start or 0,
+        prompt=prompt,
+        sampled=len(segment),
+        kept=kept,
+        true_from=_true_from(segment, prompt),
+    )
+
+
+def _true_from(segment: _Segment, prompt: int) -> int:
+    """Return the first position whose row is of the weights that sampled the token behind it.
+
+    A retracted generation is prefilled again, and the rows that are sent are those of that prefill: after an update in
+    between, of other weights than those that sampled. What the last weights sampled themselves, they were fed first.
+    """
+    spans = segment.weight_spans
+    if not segment.facts.get("retractions") or len(spans) < 2:
+        return 0
+    return prompt + max(span[1] for span in spans) - 1
 
 
 def _width(parts: Sequence[RoutedPart], kind: str, num_layers: int | None, top_k: int | None) -> int:

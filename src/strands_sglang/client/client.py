@@ -281,7 +281,8 @@ class SGLangClient:
 
         Args:
             mode: "abort" ends what is running (this client carries it on after `continue_generation`), "retract"
-                puts it back into the queue, "in_place" freezes it.
+                puts it back into the queue, "in_place" freezes it. Where weights are updated meanwhile, "retract" loses
+                the routing rows of what a mixture of experts had sampled.
         """
         await self._control.order("/pause_generation", {"mode": mode}, timeout=_CONTROL_SECONDS)
 

@@ -43,6 +43,7 @@ def sampled_facts(
         "rid": reply.rid,
         "retries": reply.retries or None,
         "resumptions": reply.resumptions or None,
+        "retractions": reply.retractions or None,
         "weights_widened": [[span.start, span.end] for span in reply.weight_versions if span.widened] or None,
         "routed_experts": reply.routed_experts,
         "routed_experts_start_len": None if reply.routed_experts is None else request.routed_experts_start_len,

@@ -41,6 +41,8 @@ class FindingKind(StrEnum):
     """Requests for it failed before one was answered."""
     RESUMED = "resumed"
     """It was aborted and carried on from its own tokens."""
+    RETRACTED = "retracted"
+    """The server put it back into its queue and prefilled its tokens again."""
     MIXED_WEIGHTS = "mixed_weights"
     """More than one version of the weights sampled it."""
     WIDENED_VERSIONS = "widened_versions"
@@ -174,6 +176,8 @@ class _Looking:
             yield self._found(FindingKind.RETRIED, f"answered after {count} failed requests")
         if count := facts.get("resumptions"):
             yield self._found(FindingKind.RESUMED, f"aborted and carried on {count} times")
+        if count := facts.get("retractions"):
+            yield self._found(FindingKind.RETRACTED, f"put back into the server's queue {count} times")
         if len(versions := list(dict.fromkeys(version for version, _, _ in sampled.weight_spans))) > 1:
             yield self._found(FindingKind.MIXED_WEIGHTS, f"sampled by the weights {', '.join(versions)}")
         if spans := facts.get("weights_widened"):

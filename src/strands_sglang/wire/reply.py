@@ -77,6 +77,8 @@ class GenerateReply:
         url: The server that answered.
         retries: How many attempts failed before.
         resumptions: How many times the generation was carried on after an abort.
+        retractions: How many times the server put it back into its queue and prefilled its tokens again; after an
+            update in between these were fed to the new weights. None where the server does not say.
         latency: Seconds from the call to the reply, waiting and retries included.
         raw: The body as it was decoded.
     """
@@ -99,6 +101,7 @@ class GenerateReply:
     url: str = ""
     retries: int = 0
     resumptions: int = 0
+    retractions: int | None = None
     latency: float = 0.0
     raw: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -136,6 +139,7 @@ class _Reading(Columns):
             indexer_topk=self.indexer_topk(ids, aborted),
             sampling_mask=mask,
             sampling_logprobs=None if mask is None else self.sampling_logprobs(ids, mask),
+            retractions=self.take(self.meta, "num_retractions", int, optional=True),
             rid=self.rid,
             url=self.url,
             raw=self.body,

@@ -91,12 +91,17 @@ def join_replies(request: GenerateRequest, first: GenerateReply, second: Generat
         routed_experts=rows,
         sampling_mask=_join_lists(first.sampling_mask, second.sampling_mask),
         sampling_logprobs=_join_lists(first.sampling_logprobs, second.sampling_logprobs),
+        retractions=_sum(first.retractions, second.retractions),
         raw=_join_raw(first.raw, second.raw, ids, spans, rows),
     )
 
 
 def _join_lists(first: list[T] | None, second: list[T] | None) -> list[T] | None:
     return None if first is None or second is None else first + second
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first + (second or 0)
 
 
 def _known(first: int | None, second: int | None, offset: int) -> int | None:

@@ -130,6 +130,17 @@ async def test_an_aborted_turn_that_went_on_tells_its_resumptions(stage: Build) 
     assert found(on.model.trajectory) == [(0, "resumed")]
 
 
+async def test_a_turn_that_the_server_put_back_into_its_queue_tells_it(stage: Build) -> None:
+    on = stage(
+        Turn(ids=[70, 71], finish="abort", meta={"num_retractions": 1}), Turn(ids=[72], meta={"num_retractions": 2})
+    )
+    await on.agent().invoke_async("Go")
+    (turn,) = on.model.trajectory.turns
+
+    assert turn.sampled.facts["retractions"] == 3
+    assert found(on.model.trajectory) == [(0, "resumed"), (0, "retracted")]
+
+
 async def test_text_of_control_tokens_is_told_with_its_place(stage: Build) -> None:
     on = stage("Hi." + END)
     await on.agent().invoke_async(f"Say {END} twice: {END}")

@@ -146,6 +146,29 @@ def test_a_later_prefill_that_covers_a_gap_fills_it() -> None:
     assert rows.tolist() == [row(position, wave=1) for position in range(8)]
 
 
+@pytest.mark.parametrize(
+    ("retractions", "spans", "first"),
+    [
+        (1, [("v0", 0, 2), ("v1", 2, 5)], 4),
+        (2, [("v0", 0, 1), ("v1", 1, 3), ("v2", 3, 5)], 5),
+        (1, [("v0", 0, 5)], 0),
+        (None, [("v0", 0, 2), ("v1", 2, 5)], 0),
+    ],
+)
+def test_rows_of_a_prefill_by_other_weights_than_those_that_sampled_are_missing(
+    retractions: int | None, spans: list[tuple[str, int, int]], first: int
+) -> None:
+    rollout = Rollout()
+    rollout.append(Segment.of(SegmentKind.PROMPT, [1, 1, 1]))
+    told = facts(0, 8) | ({"retractions": retractions} if retractions else {})
+    rollout.append(Segment.of(SegmentKind.SAMPLED, [2] * 5, weight_spans=tuple(spans), facts=told))
+
+    routing = routed_experts(rollout, num_layers=LAYERS, top_k=TOP_K)
+
+    assert [position for position, there in enumerate(routing.available) if there] == list(range(first, 7))
+    assert routing.fed_rows(missing="mark")[first:].tolist() == [row(position) for position in range(first, 7)]
+
+
 @pytest.mark.parametrize(("largest", "dtype"), [(255, "uint8"), (256, "uint16"), (65_535, "uint16"), (65_536, "int32")])
 def test_the_dtype_holds_the_largest_expert(largest: int, dtype: str) -> None:
     rows = base64.b64encode(np.array([largest, 1], "<i4").tobytes()).decode()
