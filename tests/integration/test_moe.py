@@ -131,9 +131,37 @@ async def test_a_generation_that_was_aborted_and_carried_on_has_every_row(moe: S
 
 def one_turn(prompt: Sequence[int], reply: GenerateReply) -> Rollout:
     """A reply as the library records it."""
-    facts = {"routed_experts": reply.routed_experts, "routed_experts_start_len": 0}
-    sampled = Segment.of(SegmentKind.SAMPLED, reply.output_ids, reply.output_logprobs, facts=facts)
+    facts = {"routed_experts": reply.routed_experts, "routed_experts_start_len": 0, "retractions": reply.retractions}
+    spans = tuple((span.version, span.start, span.end) for span in reply.weight_versions)
+    sampled = Segment.of(SegmentKind.SAMPLED, reply.output_ids, reply.output_logprobs, weight_spans=spans, facts=facts)
     return Rollout([Segment.of(SegmentKind.PROMPT, prompt), sampled])
+
+
+async def test_a_generation_that_was_retracted_over_an_update_has_the_rows_of_the_weights_that_sampled(
+    stage: Stage, checkpoint: Path
+) -> None:
+    prompt = stage.tokenizer.encode("<|im_start|>user\nTell a long story.<|im_end|>\n<|im_start|>assistant\n")
+    sampling = {"temperature": 1.0, "max_new_tokens": 600, "ignore_eos": True}
+    request = GenerateRequest(input_ids=prompt, sampling_params=sampling, return_routed_experts=True)
+    async with SGLangClient(stage.url) as client, httpx.AsyncClient(base_url=stage.url) as watcher:
+        task = asyncio.create_task(client.send(request))
+        await until_load(lambda: load_of(watcher), lambda load: load.running > 0)
+        await client.pause_generation("retract")
+        await stage.update(client, NEW)
+        await client.continue_generation()
+        reply = await task
+
+    assert (reply.resumptions, reply.retractions) == (0, 1)
+    assert [span.version for span in reply.weight_versions] == [OLD, NEW]
+    rollout = one_turn(prompt, reply)
+    routing = stitched(rollout, checkpoint)
+    before = len(prompt) + reply.weight_versions[1].start - 1
+    assert routing.available == [before <= at < len(rollout) - 1 for at in range(len(rollout))]
+    rows = routing.fed_rows(missing="mark")
+    (opinion,) = forward(default_environment(), stage.weights[NEW], [rollout.token_ids])
+    decided = [at for at in range(before, len(rows)) if opinion.margins[at] > DECIDED]
+    assert len(decided) > 0.9 * (len(rows) - before)
+    assert [rows[at].tolist() for at in decided] == [opinion.experts[at] for at in decided]
 
 
 async def test_an_episode_of_a_mixture_of_experts_is_verified(moe: Served) -> None:
