@@ -157,6 +157,8 @@ def _played(turn: Turn, body: dict[str, Any]) -> Played:
         for name, read in (("prompt_tokens", whole), ("cached_tokens", whole), ("indexer_topk", identity))
         if name in facts
     }
+    if "retractions" in facts:  # without it the routing rows would be taken for those of the weights that sampled
+        meta["num_retractions"] = _fact(turn, "retractions", whole)
     start = body.get("logprob_start_len", -1)
     if body.get("return_logprob") and isinstance(start, int) and start >= 0:
         meta["input_token_logprobs"] = _prompt_logprobs(turn, start)

@@ -334,6 +334,16 @@ async def test_what_truncation_left_to_choose_from_is_played_too() -> None:
     assert support.logprob_list() == mask["output_token_sampling_logprobs"]
 
 
+async def test_a_turn_that_was_put_back_into_the_queue_stays_one() -> None:
+    model = model_of(scripted(Turn(text="Hello." + END, meta={"num_retractions": 2})))
+    await Agent(model=model, callback_handler=None).invoke_async("Hello?")
+
+    again = model_of(Replay(model.trajectory).client())
+    await Agent(model=again, callback_handler=None).invoke_async("Hello?")
+
+    assert again.trajectory.turns[0].sampled.facts["retractions"] == 2
+
+
 async def test_images_are_taken_where_the_recorded_model_took_them() -> None:
     trajectory = with_rows(0)
     assert await Replay(trajectory).client().is_multimodal() is False
