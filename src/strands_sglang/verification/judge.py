@@ -113,8 +113,8 @@ class Judge:
         if not likeliest:
             return None
         least, most = bounds(token, value, likeliest, temperature=temperature, vocab_size=self.vocab_size)
-        # The nearest value that it can have been.
-        return min(max(recorded, least), most) if most - least <= tolerance else None
+        # The nearest value that it can have been. Bounds that contradict each other tell nothing.
+        return min(max(recorded, least), most) if abs(most - least) <= tolerance else None
 
     def _is_untempered(self, judged: Judged, scores: Scores) -> bool:
         """Whether all values are those of temperature 1."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 _LARGEST_VOCABULARY = 1 << 20
 _ROUNDING = 1e-5
 """How far the probabilities of all tokens, from a server's 32-bit logarithms, may add up to something other than 1."""
+_LARGEST_POWER = 700.0
 
 
 def bounds(
@@ -29,15 +30,23 @@ def bounds(
     """
     power = 1.0 / temperature
     named = {**likeliest, token: value}
-    total = math.fsum(math.exp(each * power) for each in named.values())
+    # Counted from the likeliest of them: at a small temperature the powers themselves are too small for a float.
+    top, lowest = max(named.values()), min(likeliest.values())
+    total = math.fsum(_exp((each - top) * power) for each in named.values())
     unnamed = max(0, (vocab_size or _LARGEST_VOCABULARY) - len(named))
     # What the named ones leave to 1 may be rounding alone: no token need have it, and tokens may have more.
-    left = 1.0 - math.fsum(map(math.exp, named.values()))
+    left = 1.0 - math.fsum(map(_exp, named.values()))
     mass_least, mass_most = (max(0.0, left - _ROUNDING), max(0.0, left) + _ROUNDING) if unnamed else (0.0, 0.0)
     # None of the unnamed is likelier than the least likely of those named.
-    cap = math.exp(min(likeliest.values()) * (power - 1.0))
+    cap = _exp((lowest - top) * power - lowest)
     if power > 1:
         least, most = 0.0, cap * mass_most
     else:
-        least, most = cap * mass_least, unnamed ** (1.0 - power) * mass_most**power
-    return value * power - math.log(total + most), value * power - math.log(total + least)
+        least, most = cap * mass_least, unnamed ** (1.0 - power) * mass_most**power * _exp(-top * power)
+    above = (value - top) * power
+    return above - math.log(total + most), above - math.log(total + least)
+
+
+def _exp(value: float) -> float:
+    """Return e to a power, infinite where a float cannot hold it: then nothing can be told, which is no crash."""
+    return math.exp(value) if value < _LARGEST_POWER else math.inf

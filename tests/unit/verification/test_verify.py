@@ -124,6 +124,19 @@ async def test_with_a_few_tokens_told_another_temperature_is_never_a_failure(
     assert {turn.verdict for turn in report.turns} <= {Verdict.AGREES, Verdict.NOT_COMPARABLE}
 
 
+@pytest.mark.parametrize("temperature", [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1.1e-6, 1e3, 1e9])
+@pytest.mark.parametrize("top_logprobs", [1, 20, VOCABULARY])
+async def test_no_temperature_is_a_failure_or_a_crash(
+    record: Record, client: SGLangClient, temperature: float, top_logprobs: int
+) -> None:
+    report = await verify(await record(temperature=temperature), client, top_logprobs=top_logprobs)
+
+    assert report.ok
+    assert {turn.verdict for turn in report.turns} <= {Verdict.AGREES, Verdict.NOT_COMPARABLE}
+    if temperature < 1e-2 and top_logprobs > 1:  # all but greedy: the likeliest tokens tell all there is
+        assert report.complete
+
+
 async def test_values_that_leave_the_temperature_out_are_told_as_such(record: Record, client: SGLangClient) -> None:
     trajectory = await record()
     for turn in trajectory.turns:
