@@ -30,13 +30,13 @@ def sampled_facts(
     """
     temperature = request.sampling_params.get("temperature")
     temperature = _DEFAULT_TEMPERATURE if temperature is None else temperature
-    kind = LogprobKind.UNTEMPERED if temperature < _GREEDY_BELOW else LogprobKind.TEMPERED
+    kind = _logprob_kind(temperature, request.sampling_params.get("top_k"))
     facts: dict[str, Any] = {
         "finish_reason": reply.finish_reason.type.value,
         "matched": reply.finish_reason.matched,
         "sampling_params": dict(request.sampling_params),
         "temperature": temperature,
-        "logprob_kind": None if reply.output_logprobs is None else kind.value,
+        "logprob_kind": None if reply.output_logprobs is None else kind,
         "prompt_tokens": reply.prompt_tokens,
         "cached_tokens": reply.cached_tokens,
         "latency": reply.latency,
@@ -52,6 +52,17 @@ def sampled_facts(
         "calls": [_call_facts(call, carried) for call in parsed.calls] or None,
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _logprob_kind(temperature: float, top_k: object) -> str | None:
+    """Return of which distribution the values are; None where the request alone does not decide it.
+
+    With top_k 1 SGLang leaves the temperature out while every request of its batch is greedy, and divides by it in a
+    batch with others. Nothing in the reply tells which batch a token was sampled in.
+    """
+    if temperature < _GREEDY_BELOW:
+        return LogprobKind.UNTEMPERED.value
+    return None if top_k == 1 and temperature != 1 else LogprobKind.TEMPERED.value
 
 
 def _support(reply: GenerateReply) -> SamplingSupport | None:
