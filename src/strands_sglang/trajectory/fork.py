@@ -59,6 +59,9 @@ class Fork:
         fact = prompt.facts.get(FACT)
         if not isinstance(fact, Mapping) or fact.keys() != {"reason", "after", "message_index", "change"}:
             return None
-        if fact["reason"] not in {reason.value for reason in ForkReason}:
+        reason, after, index, change = (fact[name] for name in ("reason", "after", "message_index", "change"))
+        if not isinstance(reason, str) or reason not in set(ForkReason):
             return None
-        return cls(**{**fact, "reason": ForkReason(fact["reason"])})
+        if type(after) is not int or not isinstance(index, int | None) or not isinstance(change, str):
+            return None
+        return cls(reason=ForkReason(reason), after=after, message_index=index, change=change)

@@ -195,9 +195,8 @@ class _Looking:
             if call.get("status") not in (None, "ok"):
                 words = f"the call of {call.get('name')} could not be read ({call['status']})"
                 words += f": {call['reason']}" if call.get("reason") else ""
-                span = call.get("token_span") or [0, len(sampled)]
-                shown = self._shown(sampled.ids[max(0, span[0]) : span[1]])
-                yield self._found(FindingKind.UNPARSED_CALL, words, recorded=shown)
+                start, end = _span(call.get("token_span"), len(sampled))
+                yield self._found(FindingKind.UNPARSED_CALL, words, recorded=self._shown(sampled.ids[start:end]))
         if self._turn.fate is TurnFate.DISCARDED:
             yield self._found(FindingKind.DISCARDED, "its answer was thrown away", recorded=self._shown(sampled.ids))
         if self._turn.fate is TurnFate.EDITED:
@@ -213,3 +212,11 @@ def _objects(fact: object) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a list; facts of other origin may have any shape."""
     if isinstance(fact, list | tuple):
         yield from (entry for entry in fact if isinstance(entry, Mapping))
+
+
+def _span(fact: object, length: int) -> tuple[int, int]:
+    """Return where a call stands within the turn; the whole turn where the fact does not say."""
+    if not isinstance(fact, list | tuple) or len(fact) != 2 or not all(isinstance(place, int) for place in fact):
+        return 0, length
+    start, end = fact
+    return max(0, start), max(0, end)  # negative before it: the call began in the cut turn

@@ -87,6 +87,20 @@ async def test_the_kind_of_logprobs_follows_the_temperature(stage: Build, temper
     assert turn.prompt.facts["logprob_kind"] == "untempered"
 
 
+@pytest.mark.parametrize(
+    ("temperature", "kind"), [(0.6, None), (1.4, None), (1.0, "tempered"), (None, "tempered"), (0, "untempered")]
+)
+async def test_with_top_k_1_the_kind_is_told_only_where_the_batch_does_not_decide_it(
+    stage: Build, temperature: float | None, kind: str | None
+) -> None:
+    on = stage("Hi." + END, sampling_params={"temperature": temperature, "top_k": 1})
+    await on.agent().invoke_async("Hello")
+
+    facts = on.model.trajectory.turns[0].sampled.facts
+    assert facts.get("logprob_kind") == kind
+    assert facts["sampling_params"]["top_k"] == 1
+
+
 async def test_without_logprobs_they_are_of_no_kind(stage: Build) -> None:
     on = stage("Hi." + END, return_logprob=False)
     await on.agent().invoke_async("Hello")
@@ -292,6 +306,45 @@ def test_facts_of_another_shape_break_no_report() -> None:
     assert [finding.kind for finding in Trajectory(turns=[turn]).report().findings] == [FindingKind.DISCARDED]
     assert {reason.value for reason in ForkReason} == set(ForkReason)
     assert Rollout([turn.prompt]).segments[0].facts == odd
+
+
+ODD: tuple[Any, ...] = (None, True, 0, -1, 10**30, 1.5, "", "x", [], [1], ["a", "b"], [[1], [2]], [1, 2, 3], {}, {"a": 1}, [None, None])
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_no_value_of_a_fact_breaks_a_report(odd: object) -> None:
+    call = {"name": odd, "status": odd, "reason": odd, "token_span": odd}
+    told = ["retries", "resumptions", "retractions", "weights_widened", "finish_reason", "calls"]
+    prompt: dict[str, Any] = {
+        "guarded": [{"literal": odd, "where": odd}],
+        "fork": {"reason": "retry", "after": odd, "message_index": odd, "change": odd},
+    }
+    sampled = [
+        {"calls": [call, {**call, "status": "unknown_tool"}]},
+        *({name: odd} for name in told),
+        {"calls": [{"status": "bad", "token_span": [odd, 1]}]},
+    ]
+    turns: list[Recorded] = []
+    for facts_of_turn in sampled:
+        turn = recorded(len(turns), None, Segment.of(SegmentKind.PROMPT, [1], facts=prompt), [2, 3])
+        turn.sampled = Segment.of(SegmentKind.SAMPLED, [2, 3], facts=facts_of_turn)
+        turns.append(turn)
+    turns[1].prompt = Segment.of(SegmentKind.PROMPT, [1], facts={"fork": {**prompt["fork"], "reason": odd}})
+
+    report = Trajectory(turns=turns).report(lambda ids: " ".join(map(str, ids)))
+
+    assert [finding.recorded for finding in report.of(FindingKind.UNPARSED_CALL)][-1] in ("2", "2 3", None, "")
+    assert str(report)
+
+
+@pytest.mark.parametrize(("span", "shown"), [([1, 2], "3"), ([-4, 1], "2"), ([0], "2 3"), (["a", "b"], "2 3")])
+def test_a_call_is_shown_where_it_stands_or_with_its_turn(span: list[object], shown: str) -> None:
+    turn = recorded(0, None, Segment.of(SegmentKind.PROMPT, [1]), [2, 3])
+    turn.sampled = Segment.of(SegmentKind.SAMPLED, [2, 3], facts={"calls": [{"status": "bad", "token_span": span}]})
+
+    (finding,) = Trajectory(turns=[turn]).report(lambda ids: " ".join(map(str, ids))).findings
+
+    assert finding.recorded == shown
 
 
 def test_every_fact_is_documented() -> None:
