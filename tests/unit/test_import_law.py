@@ -16,6 +16,7 @@ SOURCE = Path(strands_sglang.__file__).parent
 LEVELS = {
     "version": 0,
     "errors": 0,
+    "whole_file": 0,
     "rollout": 1,
     "wire": 1,
     "retry": 1,

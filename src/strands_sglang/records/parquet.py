@@ -2,7 +2,8 @@
 
 Ids, logprobs and loss mask of a turn are list columns, the prompt's part first; what has no fixed shape (facts,
 metadata) is JSON text. The layout has a version of its own, and rows are read through `Trajectory.from_dict`, so that
-damage is refused with its row. A file appears whole or not at all; pages carry checksums.
+damage is refused with its row; an episode knows how many it has. A file appears whole or not at all; pages carry
+checksums.
 """
 
 from __future__ import annotations
@@ -12,19 +13,22 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from strands_sglang.errors import RecordError, RecordFormatError, SGLangConfigError
 from strands_sglang.rollout.saved import Format
 from strands_sglang.trajectory import Trajectory
+from strands_sglang.whole_file import whole_file
 
 LAYOUT = Format(name="strands-sglang/turn-table", version=1)
 
 _KEY = b"strands-sglang"
 _ROWS_AT_ONCE = 256
-_EPISODE = ("id", "reward", "group_id", "group_index", "metadata", "termination_reason", "termination_detail")
+_EPISODE = (
+    *("id", "reward", "group_id", "group_index", "metadata"),
+    *("termination_reason", "termination_detail", "turns"),
+)
 
 
 def write_parquet(trajectories: Iterable[Trajectory], path: str | os.PathLike[str]) -> None:
@@ -40,15 +44,12 @@ def write_parquet(trajectories: Iterable[Trajectory], path: str | os.PathLike[st
     """
     arrow, parquet = _pyarrow()
     schema = _schema(arrow)
-    target = Path(path)
-    unfinished = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        with parquet.ParquetWriter(unfinished, schema, compression="zstd", write_page_checksum=True) as writer:
-            for rows in _in_groups(trajectories):
-                writer.write_table(_table(arrow, rows, schema))
-        os.replace(unfinished, target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with (
+        whole_file(path) as beside,
+        parquet.ParquetWriter(beside, schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        for rows in _in_groups(trajectories):
+            writer.write_table(_table(arrow, rows, schema))
 
 
 def read_parquet(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
@@ -132,6 +133,7 @@ def _rows_of(trajectory: Trajectory, number: int) -> list[dict[str, Any]]:
         "metadata": _text(saved["metadata"]),
         "termination_reason": termination.get("reason"),
         "termination_detail": termination.get("detail"),
+        "turns": len(turns),  # a table that another tool cut is no shorter episode
     }
     if not turns:
         return [shared]
@@ -173,7 +175,10 @@ def _episode(rows: list[dict[str, Any]], version: int) -> dict[str, Any]:
     first = rows[0]
     if any(row[key] != first[key] for row in rows for key in _EPISODE):
         raise RecordFormatError("damaged table: the rows of one episode disagree about it")
-    turns = [] if len(rows) == 1 and first["turn"] is None else [_turn(row, at) for at, row in enumerate(rows)]
+    count, found = first["turns"], [row for row in rows if row["turn"] is not None]
+    if len(found) != count or (count == 0 and len(rows) != 1):
+        raise RecordFormatError(f"damaged table: {len(found)} of the {count} rows of an episode are there")
+    turns = [_turn(row, at) for at, row in enumerate(found)]
     reason = first["termination_reason"]
     return {
         "format": "strands-sglang/trajectory",
@@ -215,7 +220,7 @@ def _schema(arrow: ModuleType) -> Any:
     sides = {"replaces": whole, "message_index": whole, "measured": arrow.bool_(), "weight_spans": spans, "facts": text}
     fields = {
         **{"episode": whole, "id": text, "reward": real, "group_id": text, "group_index": whole, "metadata": text},
-        **{"termination_reason": text, "termination_detail": text},
+        **{"termination_reason": text, "termination_detail": text, "turns": whole},
         **{"turn": whole, "parent": whole, "conversation": whole, "lineage": text, "fate": text},
         **{"token_ids": arrow.list_(arrow.int32()), "loss_mask": arrow.list_(arrow.int8())},
         **{"logprobs": arrow.list_(real), "prompt_length": whole},

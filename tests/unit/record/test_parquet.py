@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +73,55 @@ def test_a_failed_writer_leaves_the_file_as_it_was(tmp_path: Path) -> None:
         assert [file.name for file in tmp_path.iterdir()] == ["e.parquet"]
 
 
+def test_two_threads_that_write_one_path_leave_the_file_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    started = threading.Barrier(2)
+
+    def episodes(name: str) -> Iterator[Trajectory]:
+        for number in range(3):
+            yield Trajectory(id=f"{name}{number}")
+            started.wait(timeout=30)  # both have begun, and neither is done
+
+    threads = [threading.Thread(target=write_parquet, args=(episodes(name), path)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    names = [trajectory.id for trajectory in read_parquet(path)]
+    assert names in (["a0", "a1", "a2"], ["b0", "b1", "b2"])
+    assert [file.name for file in tmp_path.iterdir()] == ["e.parquet"]
+
+
+def test_a_table_is_readable_for_whom_a_new_file_is(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_parquet([whole()], tmp_path / "e.parquet")
+    finally:
+        os.umask(before)
+
+    assert (tmp_path / "e.parquet").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_table_without_some_rows_is_no_shorter_episode(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    written = table(path, [whole(), Trajectory(id="none"), whole()])
+    assert written.column("turns").to_pylist() == [2, 2, 0, 2, 2]
+    for left in ([0], [1], [0, 2, 3, 4], [0, 1, 2, 3], [0, 1, 1, 2], [0, 1, 2, 2], [0, 3, 1, 4], [0, 3]):
+        parquet.write_table(written.take(left), path)
+
+        with pytest.raises(RecordFormatError, match="damaged table"):
+            list(read_parquet(path))
+
+
+def test_a_table_of_some_whole_episodes_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    written = table(path, [whole(), Trajectory(id="none"), whole()])
+    parquet.write_table(written.take([2, 3, 4]), path)
+
+    assert list(read_parquet(path)) == [Trajectory(id="none"), whole()]
+
+
 def test_a_cut_or_changed_file_is_a_typed_error(tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     write_parquet([episode(number, length=50) for number in range(20)], path)
@@ -130,6 +182,8 @@ def test_a_newer_layout_is_refused(tmp_path: Path) -> None:
         ("sampled_facts", "{", r"turns\[0\].sampled.facts is not JSON"),
         ("metadata", None, "rows of one episode disagree"),
         ("termination_reason", "boredom", "rows of one episode disagree"),
+        ("turns", 1, "rows of one episode disagree"),
+        ("turn", None, "1 of the 2 rows of an episode are there"),
     ],
 )
 def test_damage_is_refused_with_its_place(tmp_path: Path, column: str, value: Any, words: str) -> None:
