@@ -23,16 +23,17 @@ from strands_sglang.errors import (
     SGLangAbortedError,
     SGLangClientError,
     SGLangConnectionError,
+    SGLangContextLengthError,
     SGLangDecodingError,
     SGLangHTTPError,
     SGLangTimeoutError,
 )
 from strands_sglang.retry import RetryPolicy
 from strands_sglang.wire import (
-    FinishReason,
     FinishType,
     GenerateReply,
     GenerateRequest,
+    ended_by_budget,
     join_replies,
     resume_request,
 )
@@ -166,6 +167,8 @@ class _Call:
             except SGLangAbortedError as error:
                 await self.aborted(None, error)
             except SGLangClientError as error:
+                if isinstance(error, SGLangContextLengthError) and self.partial is not None and self.partial.output_ids:
+                    return self.end_of_budget()  # the prompt did fit: what was sampled has used the context up
                 await self.failed(error)
             else:
                 if reply.finish_reason.type is not FinishType.ABORT:
@@ -214,7 +217,7 @@ class _Call:
             return read_answer(answer, request, rid=rid, url=url)
         async with self.calls.pool.open("POST", url, headers=self.headers, body=body) as response:
             server.answered()
-            if response.status_code != 200 or not response.headers.get("content-type", "").startswith(_EVENTS):
+            if response.status_code != 200 or not _is_event_stream(response):
                 answer = Answer(response.status_code, response.headers, await read_whole(response, url))
                 return read_answer(answer, request, rid=rid, url=url)
             return await self.follow(StreamAssembly(request, rid=rid, url=url), read_parts(response, url))
@@ -233,11 +236,18 @@ class _Call:
                     if delta is not None and self.on_delta is not None:
                         self.on_delta(delta)
             return assembly.reply()
+        except SGLangAbortedError as error:
+            partial = assembly.partial(str(error))
+            if partial is None:
+                raise
+            if assembly.was_finished:
+                raise assembly.error("it tells of an abort after the end of the generation") from error
+            return partial
         except (SGLangConnectionError, SGLangHTTPError):
             partial = assembly.partial()
             if partial is not None:
                 self.partial = self.joined(partial)
-                self.is_final = assembly.was_finished
+                self.is_final = assembly.was_finished or self.request.is_constrained
             raise
 
     def no_answer(self, server: Server, rid: str, error: SGLangConnectionError) -> None:
@@ -273,6 +283,11 @@ class _Call:
             raise self.abort_error(reply, error, "")
         if self.resumptions >= self.options.max_resumptions:
             raise self.abort_error(reply, error, f" after it was carried on {self.resumptions} times")
+        if self.request.is_constrained and self.partial is not None and self.partial.output_ids:
+            # The server would begin the grammar anew behind what was sampled of it.
+            if self.on_delta is not None:
+                raise self.abort_error(reply, error, " within a grammar, which cannot be carried on,")
+            self.partial = None
         self.resumptions += 1
         self.fruitless_aborts = 0 if fruitful else self.fruitless_aborts + 1
         if self.fruitless_aborts:
@@ -297,9 +312,9 @@ class _Call:
         return reply if self.partial is None else join_replies(self.request, self.partial, reply)
 
     def end_of_budget(self) -> GenerateReply:
-        """The abort came when the last token of the budget was sampled: nothing is missing."""
+        """The abort came when the last token of the budget or the context was sampled: nothing is missing."""
         assert self.partial is not None
-        return self.done(replace(self.partial, finish_reason=FinishReason(type=FinishType.LENGTH)))
+        return self.done(ended_by_budget(self.partial))
 
     def done(self, reply: GenerateReply) -> GenerateReply:
         if self.failures:
@@ -334,6 +349,10 @@ class _Call:
 
     def remaining(self) -> float | None:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+
+def _is_event_stream(response: httpx.Response) -> bool:
+    return response.headers.get("content-type", "").lower().startswith(_EVENTS)
 
 
 def read_answer(answer: Answer, request: GenerateRequest, *, rid: str, url: str) -> GenerateReply:

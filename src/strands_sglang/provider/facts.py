@@ -46,8 +46,10 @@ def sampled_facts(
         "retractions": reply.retractions or None,
         "weights_widened": [[span.start, span.end] for span in reply.weight_versions if span.widened] or None,
         "routed_experts": reply.routed_experts,
+        "routed_experts_refed": [list(stretch) for stretch in reply.routed_experts_refed] or None,
         "routed_experts_start_len": None if reply.routed_experts is None else request.routed_experts_start_len,
         "indexer_topk": reply.indexer_topk,
+        "indexer_topk_refed": [list(stretch) for stretch in reply.indexer_topk_refed] or None,
         "sampling_mask": support.to_fact() if (support := _support(reply)) is not None else None,
         "calls": [_call_facts(call, carried) for call in parsed.calls] or None,
     }

@@ -15,7 +15,7 @@ from .columns import WeightSpan
 from .prompt import PromptIds
 from .reply import FinishReason, FinishType, GenerateReply
 from .request import GenerateRequest
-from .resume import join_replies, resume_request
+from .resume import ended_by_budget, join_replies, resume_request
 
 __all__ = [
     "FinishReason",
@@ -24,6 +24,7 @@ __all__ = [
     "GenerateRequest",
     "PromptIds",
     "WeightSpan",
+    "ended_by_budget",
     "join_replies",
     "resume_request",
 ]

@@ -42,6 +42,8 @@ class Columns(Body):
         ids: list[int] = self.take(self.body, "output_ids", list)
         if not set(map(type, ids)) <= {int}:
             self.fail("output_ids holds something that is not an integer")
+        if min(ids, default=0) < 0:
+            self.fail(f"output_ids holds {min(ids)}, which is no id")
         count = self.take(self.meta, "completion_tokens", int)
         if count != len(ids):
             self.fail(f"it answered {len(ids)} output_ids, but meta_info.completion_tokens is {count}")
@@ -191,7 +193,9 @@ class Columns(Body):
         reached = 0
         for entry in given:
             try:
-                version, start, end = str(entry["version"]), entry["start"], entry["end"]
+                version, start, end = entry["version"], entry["start"], entry["end"]
+                if version is None or {type(start), type(end)} != {int}:
+                    raise TypeError
                 fits = start == reached and start <= end
             except (TypeError, KeyError):
                 self.fail(f"meta_info.weight_versions holds {entry!r}, not a span of version, start and end")
@@ -199,7 +203,7 @@ class Columns(Body):
                 self.fail(f"meta_info.weight_versions has a gap or an overlap at output token {reached}: {given!r}")
             # Tokens that were sampled beyond a stop are not in output_ids, but a span may count them.
             if start < count and start < end:
-                result.append(WeightSpan(version=version, start=start, end=min(end, count)))
+                result.append(WeightSpan(version=str(version), start=start, end=min(end, count)))
             reached = end
         if reached < count:
             self.fail(f"meta_info.weight_versions covers {reached} of {count} output tokens: {given!r}")

@@ -18,6 +18,7 @@ import orjson
 
 from strands_sglang.errors import SGLangConfigError
 
+_AS_ZEROS, _TEN_DIGITS = bytes.maketrans(b"123456789", b"000000000"), b"0" * 10  # 2**31 has ten
 # What the JSON of anything but integers of 0 or more holds beside digits and commas: signs, fractions and exponents,
 # letters of true, false and null, and what opens text, lists and objects. Looking for these takes a quarter of the time
 # of looking at every character.
@@ -48,7 +49,10 @@ class PromptIds(Sequence[int]):
         """
         prompt = object.__new__(cls)
         plain = ids if isinstance(ids, list | tuple) else list(ids)
-        prompt._begin(None, len(plain), _json_of(plain))
+        encoded = _json_of(plain)
+        if _TEN_DIGITS in encoded.translate(_AS_ZEROS):
+            _array_of(plain)
+        prompt._begin(None, len(plain), encoded)
         return prompt
 
     def _begin(self, packed: array[int] | None, length: int, encoded: bytes) -> None:
@@ -60,7 +64,7 @@ class PromptIds(Sequence[int]):
     @property
     def _chunks(self) -> tuple[array[int], ...]:
         if self._packed is None:
-            self._packed = (array("Q", self._read()),)
+            self._packed = (array("i", self._read()),)
         return self._packed
 
     def _read(self) -> list[int]:
@@ -82,8 +86,7 @@ class PromptIds(Sequence[int]):
     @property
     def newest(self) -> array[int]:
         """The ids that were added last; not to be changed."""
-        newest = self._chunks[-1] if self._chunks else ()
-        return newest if isinstance(newest, array) and newest.typecode == "i" else array("i", newest)
+        return self._chunks[-1] if self._chunks else array("i")
 
     @property
     def highest(self) -> int:
@@ -141,8 +144,13 @@ def _encode(ids: Iterable[int]) -> tuple[array[int], bytes]:
     """Return ids as an array, and their JSON without its brackets."""
     plain = ids if isinstance(ids, list | tuple) else list(ids)
     encoded = _json_of(plain)
+    return _array_of(plain), encoded
+
+
+def _array_of(plain: list[int] | tuple[int, ...]) -> array[int]:
+    """Return ids as an array."""
     try:
-        return array("i", plain), encoded
+        return array("i", plain)
     except OverflowError as error:
         raise SGLangConfigError(f"input_ids must be integers below 2**31, got {max(plain)}") from error
 

@@ -9,6 +9,7 @@ Unknown fields are ignored; what is used must be there. Nothing is padded, cut o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -17,6 +18,7 @@ from strands_sglang.errors import SGLangGenerationError
 
 from .columns import Columns, WeightSpan
 from .request import GenerateRequest
+from .rows import Stretches, refed_rows
 
 _NAN = "NaN happened"
 
@@ -62,11 +64,13 @@ class GenerateReply:
         prompt_tokens: How many prompt tokens the server read (images expanded), or None (aborted in the queue).
         completion_tokens: `len(output_ids)`.
         cached_tokens: How many prompt tokens came from the prefix cache, or None where the server does not say.
-        weight_versions: Spans over `output_ids`; empty where the server does not say, or nothing was sampled.
+        weight_versions: Spans over `output_ids`; empty where the server does not say, or nothing was sampled. Of a
+            generation that was carried on they leave out a part of which the server did not say.
         prompt_token_ids: The ids the server read, or None when not asked for.
         input_logprobs: Values of the last `len(input_logprobs)` prompt tokens, the first of them None; None when
             not asked for.
-        routed_experts: Base64 of the routing rows, or None when not asked for.
+        routed_experts: Base64 of the routing rows, or None when not asked for, or when an abort that left nothing of
+            the budget brought none.
         indexer_topk: Base64 of the rows of a sparse-attention indexer, for all tokens but the last; None when not asked
             for.
         sampling_mask: For each sampled token, the ids that truncation left to choose from, itself among them; None when
@@ -77,8 +81,11 @@ class GenerateReply:
         url: The server that answered.
         retries: How many attempts failed before.
         resumptions: How many times the generation was carried on after an abort.
-        retractions: How many times the server put it back into its queue and prefilled its tokens again; after an
-            update in between these were fed to the new weights. None where the server does not say.
+        retractions: How many times the server put it back into its queue and prefilled its tokens again; None where it
+            does not say.
+        routed_experts_refed: Positions `(start, end)` whose routing rows are of a later prefill by other weights than
+            those that sampled; see `rows`.
+        indexer_topk_refed: The same of the indexer's rows.
         latency: Seconds from the call to the reply, waiting and retries included.
         raw: The body as it was decoded.
     """
@@ -102,6 +109,8 @@ class GenerateReply:
     retries: int = 0
     resumptions: int = 0
     retractions: int | None = None
+    routed_experts_refed: Stretches = ()
+    indexer_topk_refed: Stretches = ()
     latency: float = 0.0
     raw: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -124,6 +133,8 @@ class _Reading(Columns):
         aborted = finish.type is FinishType.ABORT
         ids = self.output_ids()
         mask = self.sampling_mask(ids, aborted)
+        spans = self.weight_versions(len(ids))
+        routed, topk = self.routed_experts(ids, aborted), self.indexer_topk(ids, aborted)
         return GenerateReply(
             output_ids=ids,
             output_logprobs=self.output_logprobs(ids, aborted),
@@ -132,18 +143,26 @@ class _Reading(Columns):
             prompt_tokens=self.prompt_tokens(aborted),
             completion_tokens=len(ids),
             cached_tokens=self.take(self.meta, "cached_tokens", int, optional=True),
-            weight_versions=self.weight_versions(len(ids)),
+            weight_versions=spans,
             prompt_token_ids=self.prompt_token_ids(),
             input_logprobs=self.input_logprobs(aborted),
-            routed_experts=self.routed_experts(ids, aborted),
-            indexer_topk=self.indexer_topk(ids, aborted),
+            routed_experts=routed,
+            indexer_topk=topk,
             sampling_mask=mask,
             sampling_logprobs=None if mask is None else self.sampling_logprobs(ids, mask),
             retractions=self.take(self.meta, "num_retractions", int, optional=True),
+            routed_experts_refed=()
+            if routed is None
+            else self.refed(spans, len(ids), self.request.routed_experts_start_len),
+            indexer_topk_refed=() if topk is None else self.refed(spans, len(ids), 0),
             rid=self.rid,
             url=self.url,
             raw=self.body,
         )
+
+    def refed(self, spans: Sequence[WeightSpan], sampled: int, start: int) -> Stretches:
+        retractions = self.take(self.meta, "num_retractions", int, optional=True)
+        return refed_rows(spans, retractions, start=start, prompt=len(self.request.input_ids), sampled=sampled)
 
     def finish_reason(self) -> FinishReason:
         given = self.meta.get("finish_reason")

@@ -9,6 +9,7 @@ It carries no request id and no stream flag: those belong to an attempt, and the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,6 +36,7 @@ _OWN_FIELDS = frozenset(
 )
 _FIELDS_OF_AN_ATTEMPT = frozenset({"rid", "stream"})
 _OTHER_INPUTS = frozenset({"text", "input_embeds"})
+_GRAMMARS = ("json_schema", "regex", "ebnf", "structural_tag")
 # `max_new_tokens: null` means "up to the context"; it is the one null that says something.
 _NULLABLE_SAMPLING = frozenset({"max_new_tokens"})
 _DEFAULT_MAX_NEW_TOKENS = 128
@@ -109,6 +111,11 @@ class GenerateRequest:
         return budget
 
     @property
+    def is_constrained(self) -> bool:
+        """Whether the answer must follow a grammar, which the server begins with each request."""
+        return any(self.sampling_params.get(name) for name in _GRAMMARS)
+
+    @property
     def prompt(self) -> PromptIds:
         """The prompt with its JSON; encodes `input_ids` unless they are a `PromptIds` already."""
         return self.input_ids if isinstance(self.input_ids, PromptIds) else PromptIds.once(self.input_ids)
@@ -134,6 +141,8 @@ class GenerateRequest:
             rest = orjson.dumps(fields)
         except TypeError as error:
             raise SGLangConfigError(f"the request cannot be written as JSON: {error}") from error
+        if b"null" in rest:
+            _check_finite(fields, "the request")
         return b"".join((b'{"input_ids":[', *self.prompt.json, b"],", rest[1:]))
 
     def _fields(self) -> dict[str, Any]:
@@ -161,3 +170,17 @@ class GenerateRequest:
             fields["image_data"] = list(self.image_data)
         fields.update((key, value) for key, value in self.extra.items() if value is not None)
         return fields
+
+
+def _check_finite(value: Any, place: str) -> None:
+    """Refuse NaN and infinities, which JSON does not have: they would be sent as null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SGLangConfigError(
+            f"{place} is {value}, which JSON cannot hold", hint="to ban a token, give a large number"
+        )
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            _check_finite(item, f"{place}[{name!r}]" if place != "the request" else str(name))
+    elif isinstance(value, list | tuple):
+        for at, item in enumerate(value):
+            _check_finite(item, f"{place}[{at}]")

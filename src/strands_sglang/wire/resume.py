@@ -10,17 +10,14 @@ looks at the tokens of one request.
 
 from __future__ import annotations
 
-import base64
-import binascii
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from strands_sglang.errors import SGLangDecodingError
-
-from .columns import WeightSpan, row_bytes
+from .columns import WeightSpan
 from .prompt import PromptIds
-from .reply import GenerateReply
+from .reply import FinishReason, FinishType, GenerateReply
 from .request import GenerateRequest
+from .rows import Stretches, joined_rows, refed_by_resumption
 
 T = TypeVar("T")
 
@@ -32,6 +29,12 @@ _PER_TOKEN = (
     "output_token_sampling_mask",
     "output_token_sampling_logprobs",
 )
+
+# Lists of meta_info with an entry for each prompt token from where they were asked for; those of a continuation begin
+# with the same and go on with the tokens of the part before.
+_OF_THE_PROMPT = ("input_token_logprobs", "input_top_logprobs", "input_token_ids_logprobs")
+# What is laid out by the request that it answers.
+_OF_ONE_REQUEST = ("hidden_states",)
 
 
 def resume_request(request: GenerateRequest, partial: GenerateReply) -> GenerateRequest | None:
@@ -53,7 +56,8 @@ def resume_request(request: GenerateRequest, partial: GenerateReply) -> Generate
     if sampling.get("min_new_tokens"):
         sampling["min_new_tokens"] = max(0, sampling["min_new_tokens"] - done)
     prompt: PromptIds = request.prompt.extended(partial.output_ids)
-    has_rows = partial.routed_experts is not None
+    # With images the positions are the server's own, and the rows of two parts cannot be put together.
+    has_rows = partial.routed_experts is not None and not request.image_data
     return replace(
         request,
         input_ids=prompt,
@@ -68,9 +72,11 @@ def join_replies(request: GenerateRequest, first: GenerateReply, second: Generat
     """Return one reply to `request` from a partial one and the one that carried it on."""
     if not first.output_ids:
         return second
+    if not second.output_ids and second.finish_reason.type is FinishType.ABORT:
+        return _ended(first, second.finish_reason)  # aborted again before anything was sampled
     offset = len(first.output_ids)
     ids = first.output_ids + second.output_ids
-    rows = _join_rows(request, first, second)
+    experts, topk = _joined_experts(request, first, second), _joined_topk(request, first, second)
     # A continuation that asked for the prompt's values gets those of the first part's tokens on top.
     inputs = first.input_logprobs
     if inputs is None and second.input_logprobs is not None:
@@ -88,12 +94,27 @@ def join_replies(request: GenerateRequest, first: GenerateReply, second: Generat
         weight_versions=spans,
         prompt_token_ids=None if read is None else read[: len(read) - offset],
         input_logprobs=inputs,
-        routed_experts=rows,
+        routed_experts=experts.payload,
+        routed_experts_refed=experts.refed,
+        indexer_topk=topk.payload,
+        indexer_topk_refed=topk.refed,
         sampling_mask=_join_lists(first.sampling_mask, second.sampling_mask),
         sampling_logprobs=_join_lists(first.sampling_logprobs, second.sampling_logprobs),
         retractions=_sum(first.retractions, second.retractions),
-        raw=_join_raw(first.raw, second.raw, ids, spans, rows),
+        raw=_join_raw(first, second, ids, spans, {"routed_experts": experts.payload, "indexer_topk": topk.payload}),
     )
+
+
+def ended_by_budget(partial: GenerateReply) -> GenerateReply:
+    """Return a part whose abort came when nothing of the budget or the context was left: nothing of it is missing."""
+    return _ended(partial, FinishReason(type=FinishType.LENGTH))
+
+
+def _ended(reply: GenerateReply, finish: FinishReason) -> GenerateReply:
+    told: dict[str, Any] = {"type": finish.type.value}
+    told |= {"length": len(reply.output_ids)} if finish.type is FinishType.LENGTH else {"message": finish.message}
+    meta = {**reply.raw.get("meta_info", {}), "finish_reason": told}
+    return replace(reply, finish_reason=finish, raw={**reply.raw, "meta_info": meta})
 
 
 def _join_lists(first: list[T] | None, second: list[T] | None) -> list[T] | None:
@@ -101,7 +122,9 @@ def _join_lists(first: list[T] | None, second: list[T] | None) -> list[T] | None
 
 
 def _sum(first: int | None, second: int | None) -> int | None:
-    return second if first is None else first + (second or 0)
+    """Add what is told; a part that tells nothing leaves a sum of 0 open."""
+    known = (first or 0) + (second or 0)
+    return known if known or (first is not None and second is not None) else None
 
 
 def _known(first: int | None, second: int | None, offset: int) -> int | None:
@@ -118,51 +141,100 @@ def _join_spans(first: tuple[WeightSpan, ...], second: tuple[WeightSpan, ...], o
     return (*first, *moved)
 
 
-def _join_rows(request: GenerateRequest, first: GenerateReply, second: GenerateReply) -> str | None:
-    """Return the rows of both parts; those of the second alone where it was asked for all of them."""
-    if first.routed_experts is None or second.routed_experts is None:
-        return second.routed_experts
-    head_rows = len(request.input_ids) + len(first.output_ids) - 1 - request.routed_experts_start_len
-    widths = {
-        width
-        for part, count in ((first, head_rows), (second, len(second.output_ids)))
-        if (width := row_bytes(part.routed_experts or "", count)) != 0
-    }
-    if None in widths or len(widths) > 1:
-        raise SGLangDecodingError(
-            f"routed_experts of the continuation does not go on from that of the part before it: "
-            f"{len(second.routed_experts)} characters for {len(second.output_ids)} rows after "
-            f"{len(first.routed_experts)} characters for {head_rows}",
-            url=second.url,
-            rid=second.rid,
-            hint="do all servers behind this address run the same model?",
-        )
-    try:
-        head, tail = (base64.b64decode(rows, validate=True) for rows in (first.routed_experts, second.routed_experts))
-    except (binascii.Error, ValueError) as error:
-        raise SGLangDecodingError(f"routed_experts is not base64: {error}", url=second.url, rid=second.rid) from error
-    return base64.b64encode(head + tail).decode()
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """One kind of rows of a reply of two parts."""
+
+    payload: str | None
+    refed: Stretches
+
+
+def _joined_experts(request: GenerateRequest, first: GenerateReply, second: GenerateReply) -> _Rows:
+    """Join the routing rows: the continuation was asked for its own, or for all where the part before has none."""
+    start, seam = request.routed_experts_start_len, _seam(request, first)
+    head, tail = None if request.image_data else first.routed_experts, second.routed_experts
+    if head is None or tail is None:
+        return _Rows(tail, () if tail is None else _refed(first, second, second.routed_experts_refed, start, seam))
+    payload = joined_rows(
+        *(head, tail),
+        head_rows=seam - start,
+        tail_rows=len(second.output_ids),
+        skipped=0,
+        url=second.url,
+        rid=second.rid,
+    )
+    return _Rows(payload, first.routed_experts_refed + second.routed_experts_refed)
+
+
+def _joined_topk(request: GenerateRequest, first: GenerateReply, second: GenerateReply) -> _Rows:
+    """Join the indexer's rows, which a continuation brings for the tokens of the part before, too."""
+    seam = _seam(request, first)
+    head, tail = None if request.image_data else first.indexer_topk, second.indexer_topk
+    if head is None or tail is None:
+        return _Rows(tail, () if tail is None else _refed(first, second, second.indexer_topk_refed, 0, seam))
+    payload = joined_rows(
+        *(head, tail),
+        head_rows=seam,
+        tail_rows=seam + len(second.output_ids),
+        skipped=seam,
+        url=second.url,
+        rid=second.rid,
+    )
+    own = tuple((max(start, seam), end) for start, end in second.indexer_topk_refed if end > seam)
+    return _Rows(payload, first.indexer_topk_refed + own)
+
+
+def _seam(request: GenerateRequest, first: GenerateReply) -> int:
+    """Return the position of the last token of a part, which the continuation feeds first."""
+    return len(request.input_ids) + len(first.output_ids) - 1
+
+
+def _refed(first: GenerateReply, second: GenerateReply, own: Stretches, start: int, seam: int) -> Stretches:
+    """Return what a continuation fed again that brings the rows of the part before, beside what it refed itself."""
+    again = refed_by_resumption(
+        first.weight_versions, second.weight_versions, start=start, seam=seam, sampled=len(first.output_ids)
+    )
+    return again + tuple((max(begin, seam), end) for begin, end in own if end > seam) if again else own
 
 
 def _join_raw(
-    first: dict[str, Any], second: dict[str, Any], ids: list[int], spans: tuple[WeightSpan, ...], rows: str | None
+    first: GenerateReply,
+    second: GenerateReply,
+    ids: list[int],
+    spans: tuple[WeightSpan, ...],
+    rows: dict[str, str | None],
 ) -> dict[str, Any]:
-    before, after = first.get("meta_info", {}), second.get("meta_info", {})
-    meta = {**after, "completion_tokens": len(ids)}
+    """Return the body that the server would have sent for the whole; what cannot be put together is left out."""
+    before, after = first.raw.get("meta_info", {}), second.raw.get("meta_info", {})
+    offset = len(first.output_ids)
+    meta = {
+        **after,
+        "completion_tokens": len(ids),
+        **{name: given for name, given in rows.items() if given is not None},
+    }
     for key in _PER_TOKEN:
         if key in before and key in after:
             meta[key] = before[key] + after[key]
-    if rows is not None:
-        meta["routed_experts"] = rows
     if "weight_versions" in after:
         meta["weight_versions"] = [{"version": s.version, "start": s.start, "end": s.end} for s in spans]
     for key in ("output_token_logprobs_length", "output_token_sampling_mask_length"):
         if key in after:
             meta[key] = len(ids)
-    for key in ("prompt_tokens", "cached_tokens", "input_token_logprobs"):
+    for key in ("prompt_tokens", "cached_tokens"):
         if before.get(key) is not None:
             meta[key] = before[key]
-    joined = {**second, "output_ids": ids, "meta_info": meta}
-    if "text" in first and "text" in second:
-        joined["text"] = first["text"] + second["text"]
+    for key in _OF_THE_PROMPT:
+        if before.get(key) is not None:
+            meta[key] = before[key]
+        elif isinstance(after.get(key), list):
+            meta[key] = after[key][: max(0, len(after[key]) - offset)]
+    if (retractions := _sum(first.retractions, second.retractions)) is not None:
+        meta["num_retractions"] = retractions
+    for key in _OF_ONE_REQUEST:
+        meta.pop(key, None)
+    joined = {**second.raw, "output_ids": ids, "meta_info": meta}
+    if (read := second.prompt_token_ids) is not None:
+        joined["prompt_token_ids"] = read[: len(read) - offset]
+    if "text" in first.raw and "text" in second.raw:
+        joined["text"] = first.raw["text"] + second.raw["text"]
     return joined

@@ -111,6 +111,13 @@ def test_a_prompt_that_is_sent_once_refuses_what_is_no_id(bad: Any) -> None:
         PromptIds.once([1, 2, bad])
 
 
+@pytest.mark.parametrize("bad", [2**31, 2**40, 2**63])
+def test_a_prompt_that_is_sent_once_refuses_ids_of_more_than_31_bits(bad: int) -> None:
+    assert PromptIds.once([1, 2**31 - 1]).highest == 2**31 - 1
+    with pytest.raises(SGLangConfigError, match="below 2"):
+        PromptIds.once([1, bad])
+
+
 def test_a_prompt_that_is_sent_once_does_not_change_with_its_list() -> None:
     ids = [1, 2, 3]
     once = PromptIds.once(ids)

@@ -202,5 +202,5 @@ def test_parts_of_different_models_are_an_error() -> None:
     body = engine.answer(resumed).raw
     body["meta_info"]["routed_experts"] = base64.b64encode(bytes(4 * 3 * (LAYERS_TIMES_TOP_K + 1))).decode()
 
-    with pytest.raises(SGLangDecodingError, match="does not go on from that of the part before it"):
+    with pytest.raises(SGLangDecodingError, match="do not go on from those of the part before it"):
         join_replies(request, first, GenerateReply.from_body(body, resumed))

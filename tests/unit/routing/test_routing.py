@@ -138,35 +138,50 @@ def test_rows_that_never_came_are_missing_and_never_zeros_by_default() -> None:
     assert marked[3].tolist() == row(3)
 
 
-def test_a_later_prefill_that_covers_a_gap_fills_it() -> None:
-    rollout = branch(3, 2, 2, 2, full=True, without=[0])
-
-    rows = routed_experts(rollout, num_layers=LAYERS, top_k=TOP_K).fed_rows()
-
-    assert rows.tolist() == [row(position, wave=1) for position in range(8)]
-
-
 @pytest.mark.parametrize(
-    ("retractions", "spans", "first"),
-    [
-        (1, [("v0", 0, 2), ("v1", 2, 5)], 4),
-        (2, [("v0", 0, 1), ("v1", 1, 3), ("v2", 3, 5)], 5),
-        (1, [("v0", 0, 5)], 0),
-        (None, [("v0", 0, 2), ("v1", 2, 5)], 0),
-    ],
+    ("first", "second", "widened", "filled"),
+    [("a", "a", False, True), ("a", "b", False, False), (None, None, False, False), ("a", "a", True, False)],
 )
-def test_rows_of_a_prefill_by_other_weights_than_those_that_sampled_are_missing(
-    retractions: int | None, spans: list[tuple[str, int, int]], first: int
+@pytest.mark.parametrize("kind", ["routed_experts", "indexer_topk"])
+def test_a_later_prefill_fills_a_gap_only_under_the_same_weights(
+    first: str | None, second: str | None, widened: bool, filled: bool, kind: str
 ) -> None:
     rollout = Rollout()
     rollout.append(Segment.of(SegmentKind.PROMPT, [1, 1, 1]))
-    told = facts(0, 8) | ({"retractions": retractions} if retractions else {})
-    rollout.append(Segment.of(SegmentKind.SAMPLED, [2] * 5, weight_spans=tuple(spans), facts=told))
+    told = {"weights_widened": [[0, 2]]} if widened else {}
+    rollout.append(Segment.of(SegmentKind.SAMPLED, [2, 2], weight_spans=((first, 0, 2),) if first else (), facts=told))
+    rollout.append(Segment.of(SegmentKind.PROMPT, [1]))
+    rows = {kind: payload(range(7), 1), **({"routed_experts_start_len": 0} if kind == "routed_experts" else {})}
+    spans = ((second, 0, 2),) if second else ()
+    rollout.append(Segment.of(SegmentKind.SAMPLED, [2, 2], weight_spans=spans, facts=rows))
+
+    routing = routed_experts(rollout, num_layers=LAYERS, top_k=TOP_K, kind=kind)
+
+    assert routing.available == [filled] * 4 + [True] * 3 + [False]
+    assert routing.fed_rows(missing="mark")[4:].tolist() == [row(position, wave=1) for position in range(4, 7)]
+
+
+@pytest.mark.parametrize(
+    ("refed", "there"),
+    [([[0, 4]], [4, 5, 6]), ([[1, 3], [5, 6]], [0, 3, 4, 6]), ([[0, 7]], []), ([], [0, 1, 2, 3, 4, 5, 6])],
+)
+def test_rows_that_other_weights_computed_again_are_missing(refed: list[list[int]], there: list[int]) -> None:
+    rollout = Rollout()
+    rollout.append(Segment.of(SegmentKind.PROMPT, [1, 1, 1]))
+    told = facts(0, 8) | ({"routed_experts_refed": refed} if refed else {})
+    rollout.append(Segment.of(SegmentKind.SAMPLED, [2] * 5, facts=told))
 
     routing = routed_experts(rollout, num_layers=LAYERS, top_k=TOP_K)
 
-    assert [position for position, there in enumerate(routing.available) if there] == list(range(first, 7))
-    assert routing.fed_rows(missing="mark")[first:].tolist() == [row(position) for position in range(first, 7)]
+    assert [position for position, given in enumerate(routing.available) if given] == there
+    marked = routing.fed_rows(missing="mark")
+    assert [marked[position].tolist() for position in there] == [row(position) for position in there]
+
+
+@pytest.mark.parametrize("refed", [7, [3], [[1]], [[4, 2]], [[-1, 2]], [[0, "2"]], [[0, True]]])
+def test_positions_that_are_none_are_refused(refed: Any) -> None:
+    with pytest.raises(RoutingError, match="routed_experts_refed"):
+        routed_experts(with_facts(routed_experts_refed=refed), num_layers=LAYERS, top_k=TOP_K)
 
 
 @pytest.mark.parametrize(("largest", "dtype"), [(255, "uint8"), (256, "uint16"), (65_535, "uint16"), (65_536, "int32")])

@@ -1,11 +1,10 @@
-"""Which experts each token of a branch was routed to, stitched from what its turns brought.
+"""The routing rows of a branch, stitched from what its turns brought.
 
 Owns the placing of routing rows by absolute position, and the three shapes in which trainers take them.
-Invariant: the row at position p was computed when token p was first fed to the model, or p is marked as missing. The
-last token of a branch was never fed and has no row; the last token of an earlier turn has the row of the next prefill.
-A turn that the server retracted and carried on under other weights brings no rows for what was fed before the update:
-those it sends are the new weights'. Payloads are counted when they are stitched and decoded when rows are asked for.
-Never guesses a shape, a start or a row; never changes the record; NumPy is loaded only to decode.
+Invariant: the row at position p was computed when token p was first fed to the model, or by a later prefill of the very
+weights that sampled, or p is marked as missing. The last token of a branch was never fed and has no row; the last token
+of an earlier turn has the row of the next prefill. Payloads are counted when they are stitched and decoded when rows
+are asked for. Never guesses a shape, a start or a row; never changes the record; NumPy is loaded only to decode.
 """
 
 from __future__ import annotations
@@ -16,7 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from .errors import RoutingError
+from strands_sglang.errors import RoutingError
+
+from .part import RoutedPart, SegmentRead, between, part_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,65 +26,14 @@ if TYPE_CHECKING:
 Missing = Literal["raise", "zero", "mark"]
 """What becomes of a row that the server never gave: an error, zeros, or -1 in a signed dtype."""
 
-_BYTES = 4  # an int32
 _KINDS = ("routed_experts", "indexer_topk")
-
-
-class _Segment(Protocol):
-    """What is read of a segment of a rollout."""
-
-    @property
-    def is_sampled(self) -> bool: ...
-    @property
-    def replaces(self) -> int: ...
-    @property
-    def facts(self) -> Mapping[str, Any]: ...
-    @property
-    def weight_spans(self) -> Sequence[tuple[str, int, int]]: ...
-    def __len__(self) -> int: ...
 
 
 class _Branch(Protocol):
     """What is read of a rollout."""
 
     @property
-    def segments(self) -> Sequence[_Segment]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoutedPart:
-    """What one turn brought.
-
-    Attributes:
-        turn: Number of the turn within the branch, counted from 0; for error messages.
-        payload: Base64 of int32 rows in C order, each `[layers, top_k]`; None where the turn brought none.
-        start: Absolute position of the first row.
-        prompt: Tokens of the whole prompt, context included.
-        sampled: Sampled tokens. The rows are those of positions `start` to `prompt + sampled - 2`.
-        kept: How many of the `prompt + sampled` tokens stand in the branch: fewer where the next prompt replaces some.
-        true_from: Absolute position from which on the rows are those of the weights that sampled.
-    """
-
-    turn: int
-    payload: str | None
-    start: int
-    prompt: int
-    sampled: int
-    kept: int
-    true_from: int = 0
-
-    @property
-    def rows(self) -> int:
-        """How many rows there have to be."""
-        return self.prompt + self.sampled - 1 - self.start
-
-    def numbers(self) -> int:
-        """Return how many numbers the payload holds, without decoding it."""
-        payload = self.payload or ""
-        size, rest = divmod(len(payload) * 3 // 4 - payload[-2:].count("="), _BYTES)
-        if rest or len(payload) % 4:
-            raise RoutingError(f"turn {self.turn}: {len(payload)} characters are not base64 of int32 numbers")
-        return size
+    def segments(self) -> Sequence[SegmentRead]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,21 +91,21 @@ class RoutedExperts:
         return [padded[end - length : end].copy() for end, length in zip(ends, self.segments, strict=True)]
 
     def _placed(self) -> Iterator[tuple[RoutedPart, int, int]]:
-        """Yield each part with the stretches of positions for which it is the first to give rows."""
-        uncovered = [(0, self.length)]
+        """Yield each part with the stretches of positions that it gives rows for: once for each position."""
+        fed = 0
+        without: list[tuple[int, int, str | None]] = []  # fed and left without a row, and by which weights
         for part in self.parts:
-            if part.payload is None:
-                continue
-            last = min(part.start + part.rows, part.kept)
-            left: list[tuple[int, int]] = []
-            for begin, end in uncovered:
-                low, high = max(begin, part.start, part.true_from), min(end, last)
-                if low >= high:
-                    left.append((begin, end))
+            left = []
+            for low, high, weights in [*without, (fed, part.fed, part.weights)]:
+                # What was fed by an earlier turn is the same only under the same weights.
+                if low < fed and (weights is None or weights != part.first_weights):
+                    left.append((low, high, weights))
                     continue
-                yield part, low, high
-                left += [piece for piece in ((begin, low), (high, end)) if piece[0] < piece[1]]
-            uncovered = left
+                given = list(part.true_rows(low, high))
+                for begin, end in given:
+                    yield part, begin, end
+                left += [(begin, end, weights) for begin, end in between(given, low, high)]
+            without, fed = left, max(fed, part.fed)
 
     def _decoded(self, missing: Missing) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """Return int32 rows of the whole branch, and which of them were given."""
@@ -238,7 +188,7 @@ def routed_experts(
     position = 0
     for segment, length in zip(segments, lengths, strict=True):
         if segment.is_sampled:
-            parts.append(_part(segment, kind, turn=len(parts), prompt=position, kept=position + length))
+            parts.append(part_of(segment, kind, turn=len(parts), prompt=position, kept=position + length))
         position += length
     return stitch(parts, length=position, num_layers=num_layers, top_k=top_k, segments=lengths, kind=kind)
 
@@ -299,44 +249,6 @@ def routing_shape(config: Mapping[str, Any]) -> tuple[int, int]:
 
 
 _TOP_K_KEYS = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k")
-
-
-def _part(segment: _Segment, kind: str, *, turn: int, prompt: int, kept: int) -> RoutedPart:
-    """Read what a sampled segment brought; `prompt` tokens stand before it."""
-    facts = segment.facts
-    payload = facts.get(kind)
-    start = 0 if kind != "routed_experts" else facts.get("routed_experts_start_len")
-    if payload is not None:
-        if type(start) is not int or not 0 <= start <= prompt:
-            raise RoutingError(
-                f"turn {turn}: routed_experts_start_len is {start!r}, no position of its {prompt} prompt tokens"
-            )
-        if (read := facts.get("prompt_tokens")) not in (None, prompt):
-            raise RoutingError(
-                f"turn {turn}: the server read {read} prompt tokens where {prompt} are recorded (images are expanded "
-                "there), so that its rows cannot be placed"
-            )
-    return RoutedPart(
-        turn=turn,
-        payload=payload,
-        start=start or 0,
-        prompt=prompt,
-        sampled=len(segment),
-        kept=kept,
-        true_from=_true_from(segment, prompt),
-    )
-
-
-def _true_from(segment: _Segment, prompt: int) -> int:
-    """Return the first position whose row is of the weights that sampled the token behind it.
-
-    A retracted generation is prefilled again, and the rows that are sent are those of that prefill: after an update in
-    between, of other weights than those that sampled. What the last weights sampled themselves, they were fed first.
-    """
-    spans = segment.weight_spans
-    if not segment.facts.get("retractions") or len(spans) < 2:
-        return 0
-    return prompt + max(span[1] for span in spans) - 1
 
 
 def _width(parts: Sequence[RoutedPart], kind: str, num_layers: int | None, top_k: int | None) -> int:
