@@ -131,7 +131,8 @@ async def test_a_generation_that_was_aborted_and_carried_on_has_every_row(moe: S
 
 def one_turn(prompt: Sequence[int], reply: GenerateReply) -> Rollout:
     """A reply as the library records it."""
-    facts = {"routed_experts": reply.routed_experts, "routed_experts_start_len": 0, "retractions": reply.retractions}
+    refed = [list(stretch) for stretch in reply.routed_experts_refed]
+    facts = {"routed_experts": reply.routed_experts, "routed_experts_start_len": 0, "routed_experts_refed": refed}
     spans = tuple((span.version, span.start, span.end) for span in reply.weight_versions)
     sampled = Segment.of(SegmentKind.SAMPLED, reply.output_ids, reply.output_logprobs, weight_spans=spans, facts=facts)
     return Rollout([Segment.of(SegmentKind.PROMPT, prompt), sampled])
