@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,6 +209,18 @@ async def test_a_pause_costs_no_token(client: SGLangClient, unbroken: GenerateRe
         await client.continue_generation()
         reply = await task
     assert_same(unbroken, reply)
+
+
+async def test_a_generation_within_a_grammar_that_was_aborted_still_follows_it(client: SGLangClient) -> None:
+    request = asked(2 * LONG)
+    request = replace(request, sampling_params={**request.sampling_params, "ignore_eos": False, "regex": "(ab){1000}"})
+    async with in_flight(client, request) as (task,):
+        await client.pause_generation("abort")
+        await client.continue_generation()
+        reply = await task
+    assert reply.resumptions == 1
+    assert reply.text is not None
+    assert ("ab" * 1000).startswith(reply.text)
 
 
 @pytest.mark.parametrize("mode", ["abort", "in_place"])
