@@ -217,7 +217,7 @@ class _Call:
             return read_answer(answer, request, rid=rid, url=url)
         async with self.calls.pool.open("POST", url, headers=self.headers, body=body) as response:
             server.answered()
-            if response.status_code != 200 or not _is_event_stream(response):
+            if response.status_code != 200 or not _are_events(response.headers):
                 answer = Answer(response.status_code, response.headers, await read_whole(response, url))
                 return read_answer(answer, request, rid=rid, url=url)
             return await self.follow(StreamAssembly(request, rid=rid, url=url), read_parts(response, url))
@@ -351,8 +351,8 @@ class _Call:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
 
-def _is_event_stream(response: httpx.Response) -> bool:
-    return response.headers.get("content-type", "").lower().startswith(_EVENTS)
+def _are_events(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").strip().lower().startswith(_EVENTS)
 
 
 def read_answer(answer: Answer, request: GenerateRequest, *, rid: str, url: str) -> GenerateReply:

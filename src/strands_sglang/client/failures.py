@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -47,6 +48,14 @@ _TOO_LONG = tuple(
 _DUPLICATE = re.compile(r"Duplicate request IDs? detected")
 _ABORTED = re.compile(r"Aborted by AbortReq|^Aborted$|Abort in waiting queue|Abort before prefill")
 
+_STATUS_NAMES = {status.phrase.lower(): status.value for status in HTTPStatus if status >= 400}
+# Those of a router that say there is no one to ask just now.
+_ROUTER_CODES = {
+    "no_available_workers": 503,
+    "admission_queue_full": 429,
+    "admission_queue_timeout": 503,
+    "worker_overload_protection_shed": 503,
+}
 _BUSY = frozenset({408, 409, 425, 429, 503})
 _CANCELLED = 499
 _NO_ROUTE_HINT = (
@@ -97,6 +106,37 @@ def typed_error(status: int, words: str, common: dict[str, Any], *, location: st
         return SGLangServerError(message, **common)
     hint = f"it redirects to {location}: use that address as base_url" if location else None
     return SGLangHTTPError(message, hint=hint, **common)
+
+
+def error_in_stream(told: Any, text: str, *, url: str, rid: str) -> SGLangClientError:
+    """Return the error that an event of a stream is, whose HTTP status was 200.
+
+    Args:
+        told: What the event has as "error".
+        text: The event.
+        url: What was asked.
+        rid: The request id of the attempt.
+    """
+    status = _told_status(told)
+    common = {"status": status, "body": text[:_KEPT], "url": url, "rid": rid}
+    return typed_error(status, error_words(text), common)
+
+
+def _told_status(told: Any) -> int:
+    """Return the status that an error object tells by its code or, as routers do, by the status's name as its type.
+
+    Old engines tell neither, and do so of bad requests only.
+    """
+    if not isinstance(told, dict):
+        return 400
+    code, kind = told.get("code"), told.get("type")
+    if isinstance(code, str) and code.isdecimal() and len(code) == 3:
+        code = int(code)
+    if type(code) is int and 400 <= code < 600:
+        return code
+    if isinstance(kind, str) and (named := _STATUS_NAMES.get(kind.lower())):
+        return named
+    return _ROUTER_CODES.get(code, 400) if isinstance(code, str) else 400
 
 
 def raise_abort_with_status(body: Any, *, url: str, rid: str) -> None:

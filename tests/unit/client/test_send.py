@@ -454,6 +454,87 @@ async def test_an_abort_in_a_stream_is_carried_on() -> None:
     assert [*PROMPT, 7, 8] == engine.prompts[1]
 
 
+ABORTS_WITH_STATUS: list[dict[str, Any]] = [
+    {"error": {"message": "request cancelled", "code": 499}},
+    {"error": {"message": "request cancelled", "code": "499"}},
+    {"error": {"message": "Aborted by AbortReq.", "code": 400}},
+    reply_body([7, 8], finish={"type": "abort", "message": "cancelled", "status_code": 499}),
+    reply_body([7, 8, 9], finish={"type": "abort", "message": "Aborted by AbortReq.", "status_code": 400}),
+    reply_body([7], finish={"type": "abort", "message": "cancelled", "status_code": 499}),
+]
+
+
+def events(*bodies: dict[str, Any]) -> httpx.Response:
+    text = "".join(f"data: {json.dumps(body)}\n\n" for body in bodies)
+    return httpx.Response(200, headers={"content-type": "Text/Event-Stream"}, text=f"{text}data: [DONE]\n\n")
+
+
+def running(ids: list[int]) -> dict[str, Any]:
+    body = reply_body(ids)
+    body["meta_info"]["finish_reason"] = None
+    return body
+
+
+@pytest.mark.parametrize("abort", ABORTS_WITH_STATUS)
+async def test_an_abort_with_a_status_in_a_stream_is_carried_on_from_what_was_shown(abort: dict[str, Any]) -> None:
+    prompts: list[list[int]] = []
+    shown: list[int] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        prompts.append(json.loads(request.content)["input_ids"])
+        if len(prompts) == 1:
+            return events(running([7, 8]), abort)
+        return events(reply_body([10, 11], prompt=prompts[-1]))
+
+    client = SGLangClient("http://a", transport=httpx.MockTransport(answer), retry=QUICK)
+    reply = await client.send(LONG, on_delta=lambda delta: shown.extend(delta.output_ids))
+    assert reply.output_ids == shown == [*prompts[1][len(PROMPT) :], 10, 11]
+    assert prompts[1][: len(PROMPT) + 2] == [*PROMPT, 7, 8]
+    assert (reply.retries, reply.resumptions) == (0, 1)
+
+
+@pytest.mark.parametrize("abort", ABORTS_WITH_STATUS)
+async def test_an_abort_with_a_status_in_a_stream_is_raised_with_what_was_sampled(abort: dict[str, Any]) -> None:
+    shown: list[int] = []
+    transport = httpx.MockTransport(lambda request: events(running([7, 8]), abort))
+
+    client = SGLangClient("http://a", transport=transport, on_abort="raise")
+    with pytest.raises(SGLangAbortedError, match=r"with [23] tokens sampled: .*(cancelled|AbortReq)") as raised:
+        await client.send(LONG, on_delta=lambda delta: shown.extend(delta.output_ids))
+    assert raised.value.reply.output_ids == shown
+    assert shown[:2] == [7, 8]
+
+
+async def test_an_abort_after_the_end_of_a_stream_is_neither_carried_on_nor_repeated() -> None:
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return events(reply_body([7, 8, 9]), ABORTS_WITH_STATUS[0])
+
+    client = SGLangClient("http://a", transport=httpx.MockTransport(answer), retry=QUICK)
+    with pytest.raises(SGLangDecodingError, match="after the end"):
+        await client.send(BUDGET, on_delta=lambda delta: None)
+    assert len(sent) == 1
+
+
+async def test_a_broken_stream_is_carried_on_although_only_its_end_tells_the_prompt() -> None:
+    prompts: list[list[int]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":  # what stands here: an engine
+            return httpx.Response(404)
+        prompts.append(json.loads(request.content)["input_ids"])
+        if len(prompts) == 1:
+            return events(running([7, 8]), {"error": {"message": "full", "code": 503}})
+        return events({**reply_body([9, 10], prompt=prompts[-1]), "prompt_token_ids": prompts[-1]})
+
+    client = SGLangClient("http://a", transport=httpx.MockTransport(answer), retry=QUICK)
+    request = asked(sampling_params={"max_new_tokens": 9}, return_prompt_token_ids=True)
+    reply = await client.send(request, on_delta=lambda delta: None)
+    assert (reply.output_ids, reply.prompt_token_ids) == ([7, 8, 9, 10], PROMPT)
+
+
 async def test_a_receiver_that_fails_ends_the_request() -> None:
     engine, client = scripted(Turn(ids=list(range(50)), token_delay=0.05, finish="length"))
 

@@ -16,6 +16,7 @@ from strands_sglang.errors import (
     SGLangContextLengthError,
     SGLangDecodingError,
     SGLangIncompleteAnswerError,
+    SGLangServerError,
     SGLangThrottledError,
 )
 from strands_sglang.wire import FinishType, GenerateReply
@@ -86,7 +87,7 @@ def test_the_reply_equals_the_one_that_was_not_streamed(release: str, counts: li
     assert "".join(WORDS) == "".join(delta.text for delta in deltas)
 
 
-@pytest.mark.parametrize("release", ["0.5.12, default", "0.5.12, incremental", "0.5.1"])
+@pytest.mark.parametrize("release", ["0.5.12, default", "0.5.12, incremental"])
 @given(counts=COUNTS)
 def test_it_also_holds_without_logprobs(release: str, counts: list[int]) -> None:
     request = asked(return_logprob=False)
@@ -95,6 +96,70 @@ def test_it_also_holds_without_logprobs(release: str, counts: list[int]) -> None
     assert assembly.reply().output_ids == IDS
     assert "".join(WORDS) == assembly.reply().text == "".join(delta.text for delta in deltas)
     assert all(delta.output_logprobs is None for delta in deltas)
+
+
+def retold(payloads: list[bytes], counts: list[int], words: list[str], release: str) -> list[bytes]:
+    """The same events of a server that has sampled other words, as that release writes them."""
+    told = []
+    for payload, before, count in zip(payloads, [0, *counts], counts, strict=False):
+        body = json.loads(payload)
+        body["text"] = "".join(words[before if "text" in RELEASES[release] else 0 : count])
+        if release.startswith(("0.5.10", "0.5.12")):
+            body["meta_info"]["reasoning_tokens"] = 0
+        told.append(json.dumps(body).encode())
+    return told
+
+
+REPEATS = st.lists(st.sampled_from(["", "1", "1", "11", "x", "1x"]), min_size=5, max_size=5)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@given(counts=COUNTS, words=REPEATS)
+def test_text_that_repeats_itself_is_kept(release: str, counts: list[int], words: list[str]) -> None:
+    payloads = retold(stream(counts, RELEASES[release]), counts, words, release)
+
+    assembly, deltas = assemble([*payloads, DONE])
+    assert "".join(words) == assembly.reply().text == "".join(delta.text for delta in deltas)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@given(counts=COUNTS, words=REPEATS)
+def test_without_logprobs_text_is_right_or_not_there(release: str, counts: list[int], words: list[str]) -> None:
+    payloads = retold(stream(counts, RELEASES[release], logprobs=False), counts, words, release)
+
+    assembly, deltas = assemble([*payloads, DONE], asked(return_logprob=False))
+    reply = assembly.reply()
+    told = "".join(delta.text for delta in deltas)
+    assert reply.text == "".join(words) if release.startswith("0.5.1") and release != "0.5.1" else True
+    if reply.text is None:
+        assert "text" not in reply.raw
+        assert "".join(words).startswith(told)
+    else:
+        assert reply.text == "".join(words) == told
+
+
+@given(counts=COUNTS, words=REPEATS)
+def test_text_of_a_server_that_tells_no_release_is_right_or_not_there(counts: list[int], words: list[str]) -> None:
+    told = retold(stream(counts, RELEASES["0.5.12, incremental"], logprobs=False), counts, words, "0.5.12, incremental")
+    bodies = [json.loads(payload) for payload in told]
+    for body in bodies:
+        del body["meta_info"]["reasoning_tokens"]
+
+    assembly, _ = assemble([*(json.dumps(body).encode() for body in bodies), DONE], asked(return_logprob=False))
+    assert assembly.reply().text in (None, "".join(words))
+
+
+@pytest.mark.parametrize("has_logprobs", [True, False])
+def test_a_text_that_does_not_go_on_from_the_last_shows_that_each_is_new(has_logprobs: bool) -> None:
+    bodies = [reply_body([5], text="1"), reply_body([5, 6], text="1"), reply_body([5, 6, 7], text="x")]
+    for at, body in enumerate(bodies):
+        body["output_ids"] = body["output_ids"][at:]
+        if not has_logprobs:
+            del body["meta_info"]["output_token_logprobs"]
+
+    payloads = [json.dumps(body).encode() for body in bodies]
+    assembly, deltas = assemble([*payloads, DONE], asked(return_logprob=has_logprobs))
+    assert "11x" == assembly.reply().text == "".join(delta.text for delta in deltas)
 
 
 def test_ids_that_an_old_release_lost_are_taken_from_its_cumulative_logprobs() -> None:
@@ -125,6 +190,21 @@ def test_an_abort_that_repeats_the_last_token_adds_none() -> None:
     assert FinishType.ABORT is reply.finish_reason.type
     assert IDS[:3] == reply.output_ids
     assert "string" == reply.text == "".join(delta.text for delta in deltas)
+    assert reply.output_logprobs is not None
+    assert len(reply.output_logprobs) == 3
+
+
+def test_an_abort_in_the_queue_that_says_no_more_keeps_what_was_sampled() -> None:
+    events = stream([1, 3], ())
+    last = json.loads(events[-1])
+    last["meta_info"] = {
+        "completion_tokens": 3,
+        "finish_reason": {"type": "abort", "message": "Abort in waiting queue"},
+    }
+
+    assembly, _ = assemble([*events, json.dumps(last).encode(), DONE])
+    reply = assembly.reply()
+    assert IDS[:3] == reply.output_ids
     assert reply.output_logprobs is not None
     assert len(reply.output_logprobs) == 3
 
@@ -191,6 +271,14 @@ TOO_LONG = "The input (5000 tokens) is longer than the model's context length (4
         ({"message": TOO_LONG}, SGLangContextLengthError),
         ("bad", SGLangBadRequestError),
         ({"message": "full", "code": 503}, SGLangThrottledError),
+        ({"message": "full", "code": "503"}, SGLangThrottledError),
+        ({"message": "none", "code": "no_available_workers"}, SGLangThrottledError),
+        ({"message": "none", "code": "some_name", "type": "Service Unavailable"}, SGLangThrottledError),
+        ({"message": "none", "code": "some_name", "type": "Internal Server Error"}, SGLangServerError),
+        ({"message": "bad", "code": "some_name", "type": "invalid_request_error"}, SGLangBadRequestError),
+        ({"message": "bad", "code": "²²²"}, SGLangBadRequestError),
+        ({"message": "bad", "code": True}, SGLangBadRequestError),
+        ({"message": "bad", "code": []}, SGLangBadRequestError),
     ],
 )
 def test_an_error_inside_a_stream_is_the_error_it_would_be_outside(error: Any, kind: type[Exception]) -> None:
@@ -213,6 +301,54 @@ def test_a_refusal_of_the_scheduler_is_its_error_although_its_counts_do_not_agre
 def test_an_event_of_another_shape_is_an_error(payload: bytes) -> None:
     with pytest.raises(SGLangDecodingError):
         assemble([payload])
+
+
+ONE_FIELD = [
+    ("text", 5),
+    ("text", ["a"]),
+    ("output_ids", ["a", "b"]),
+    ("output_ids", [1.0, True]),
+    ("output_ids", [[1], {}]),
+    ("meta_info", []),
+]
+ONE_FIELD_OF_META = [
+    ("output_token_logprobs", [None, None]),
+    ("output_token_logprobs", [[], []]),
+    ("output_token_logprobs", [{}, {}]),
+    ("output_token_logprobs", [[-0.5, 7], ["a", 8]]),
+    ("output_token_logprobs", ["ab", "cd"]),
+    ("completion_tokens", 2.0),
+    ("completion_tokens", True),
+    ("completion_tokens", -1),
+    ("completion_tokens", None),
+]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize(
+    ("key", "value", "in_meta"), [(*f, False) for f in ONE_FIELD] + [(*f, True) for f in ONE_FIELD_OF_META]
+)
+def test_an_event_with_a_field_of_another_shape_is_an_error(
+    key: str, value: Any, in_meta: bool, ids: bool, place: int
+) -> None:
+    body = reply_body([7, 8])
+    if not ids:  # they are taken from the log-probabilities then
+        del body["output_ids"]
+    (body["meta_info"] if in_meta else body)[key] = value
+    first = [json.dumps(reply_body([7], finish={"type": "length", "length": 1})).encode()][:place]
+
+    with pytest.raises(SGLangDecodingError) as raised:
+        assemble([*first, json.dumps(body).encode()])
+    assert (raised.value.url, raised.value.rid) == ("http://s/generate", "r")
+
+
+def test_a_list_that_was_not_asked_for_may_be_empty_or_null() -> None:
+    body = reply_body([7, 8], output_top_logprobs=[], output_token_ids_logprobs=None)
+
+    assembly, _ = assemble([json.dumps(body).encode(), DONE])
+    assert assembly.reply().output_ids == [7, 8]
+    assert assembly.reply().raw == body
 
 
 # --- bytes --------------------------------------------------------------------------------------------------
