@@ -19,7 +19,10 @@ from .sealed import FIRST_PLACE, PLACES, Proof, Slot, Step, UnprovableError, jso
 from .stand_in import TurnShape
 from .suffix import Suffix
 
-_KEPT, _TRIES, _FAILURES = 256, 4, 32
+_KEPT, _TRIES = 1024, 4
+# A proof takes as long as some ten casts save, and casts pay for proofs: where every conversation has an outline of its
+# own, or nothing can be proven, no more than the first few are wasted, and later one in a thousand derivations.
+_PRICE, _ADVANCE, _ALMS = 10.0, 320.0, 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +90,18 @@ class Moulds:
         self._prover = prover
         self._calm = calm
         self._entries: dict[Any, _Entry] = {}
-        self._failures = 0
+        self._credit = _ADVANCE
 
     def cast(self, outline: Outline) -> Suffix | None:
         """Return the suffix that would be derived, or None where no mould is known to give it."""
         entry = self._entries.get(outline.key)
         if entry is None or not entry.moulds or not self._all_calm(outline):
             return None
-        casts = (mould.cast(outline.leaves, self._calm) for mould in entry.moulds)
-        return next((suffix for suffix in casts if suffix is not None), None)
+        for mould in entry.moulds:
+            if (suffix := mould.cast(outline.leaves, self._calm)) is not None:
+                self._credit = min(self._credit + 1, _ADVANCE)
+                return suffix
+        return None
 
     def learn(
         self, outline: Outline, suffix: Suffix, given: Mapping[str, Any], turn: TurnShape, disguise: Disguise
@@ -115,16 +121,19 @@ class Moulds:
                 self._entries.clear()
             self._entries[outline.key] = _Entry()
             return
-        if entry.tries >= _TRIES or self._failures >= _FAILURES:
+        if self._credit < _PRICE:
+            self._credit += _ALMS
+            return
+        if entry.tries >= _TRIES:
             return
         if not disguise.idle or not self._all_calm(outline):
             return
         entry.tries += 1
+        self._credit -= _PRICE
         try:
             block = (disguise.first, disguise.last)
             mould = _made(outline, *self._prover.prove(outline, given, turn, disguise.marker, block))
         except (UnprovableError, Exception):  # templates are foreign code: what goes wrong proves nothing
-            self._failures += 1
             return
         if mould.cast(outline.leaves, self._calm) == suffix:
             entry.moulds.append(mould)

@@ -8,6 +8,7 @@ data, and equal ids are one leaf.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,7 +63,7 @@ def outline_of(
             turn.has_text,
             turn.has_reasoning,
             tuple([_new(message, outline) for message in new_messages]),
-            json.dumps(tools) if tools else None,
+            sys.intern(json.dumps(tools)) if tools else None,
         )
     except (_NotMouldedError, TypeError, ValueError):
         return None

@@ -326,6 +326,29 @@ def test_trials_end() -> None:
     assert 0 < len(proofs) <= 32
 
 
+def test_casts_pay_for_proofs() -> None:
+    """Where every conversation has a system prompt of its own, proving stops; a shape that comes back goes on."""
+    pair = pair_of(
+        byte_tokenizer("<|start|>", "<|end|>", "<call>"),
+        chat_template=TEMPLATE.replace("%s", "{{ m.content }}").replace("%%", "%"),
+    )
+    proofs = []
+    prove = pair.chat._moulds._prover.prove
+    pair.chat._moulds._prover.prove = lambda *given: proofs.append(1) or prove(*given)  # type: ignore[func-returns-value,method-assign]
+    for number in range(50):
+        for text in ("one text", "another text"):
+            context = [{"role": "system", "content": f"You are number {number}."}, user("Hi.")]
+            turn = turn_of(pair.chat, [])
+            given: tuple[Any, ...] = (context, turn, [user(text)], [])
+            assert told(pair.chat, *given) == told(pair.plain, *given)
+    assert len(proofs) == 32
+
+    check_pair(pair, CALM, ["call_1a", "call_2b"])
+    for _ in range(1200):
+        pair.chat.bridge([user("Hi.")], turn_of(pair.chat, []), [user("once more")], [])
+    assert len(proofs) == 33
+
+
 @pytest.mark.parametrize("name", ["meta-llama-Llama-3.1-8B-Instruct", "moonshotai-Kimi-K2-Instruct"])
 def test_templates_of_other_families(name: str) -> None:
     pair = pair_of(real_tokenizer("qwen3"), chat_template=chat_template(name))
