@@ -165,7 +165,6 @@ class Rollout:
         fields = FORMAT.open(saved)
         rows = fields.take_list("segments", dict)
         rollout = cls(image_data=fields.take_value("image_data", identities))
-        fields.close()
         for at, row in enumerate(rows):
             place = Fields(row, FORMAT.noun, f"segments[{at}]")
             segment = segment_from_fields(place)
@@ -173,6 +172,7 @@ class Rollout:
                 rollout.append(segment)
             except RecordError as error:
                 place.fail(None, f"does not fit: {error}")
+        fields.close()
         return rollout
 
     @classmethod

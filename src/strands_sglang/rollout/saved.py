@@ -3,14 +3,12 @@
 What was written is read back exactly or refused: a saved record names its format and version, a file of an older
 version passes through `Format.upgraders`, and every complaint names the place within the record. Nothing is repaired,
 guessed or skipped. Numbers that JSON does not have (NaN, infinities) are neither written nor read. What is written as
-text ends with its own CRC-32, so that no changed digit passes for another token.
+text ends with the checksum of its values, so that no changed digit passes for another token.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Self, TypeVa
 
 from strands_sglang.errors import RecordError, RecordFormatError
 
+from .checksum import checksum
 from .segment import Segment, SegmentKind
 from .values import identity, json_name, kind_name, member, name_of, number, plain_object, shown, whole
 
@@ -32,10 +31,6 @@ Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 _REQUIRED: Any = object()
 _CHECKSUM = "crc32"
-_CHECKSUM_VALUE = re.compile(r"[0-9a-f]{8}")
-_WRONG = "wrong"
-_LONGEST_END = 64
-_CHECKED = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*\Z')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,30 +62,27 @@ class Format:
         return {"format": self.name, "version": self.version}
 
     def dumps(self, saved: Mapping[str, Any]) -> str:
-        """Write a record as one line of JSON, the checksum of the rest at its end.
+        """Write a record as one line of JSON, the checksum of its values at its end.
 
         Raises:
             RecordError: If it cannot be written, as a thread with a small stack may find of a deep one.
         """
         try:
-            text = json.dumps(saved, separators=(",", ":"), allow_nan=False)
+            text = json.dumps({**saved, _CHECKSUM: checksum(saved)}, separators=(",", ":"), allow_nan=False)
         except (RecursionError, TypeError, ValueError) as error:
             raise RecordError(f"the {self.noun} cannot be written as JSON: {error}") from error
-        return f'{text[:-1]},"{_CHECKSUM}":"{zlib.crc32(text.encode()):08x}"}}'
+        return text
 
     def loads(self, text: str | bytes) -> Any:
-        """Read JSON; whether it is still what `dumps` wrote is told where its fields are closed.
+        """Read JSON, no object of which has a key twice.
 
         Raises:
             RecordFormatError: If it is not JSON.
         """
         try:
-            saved = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+            return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
         except (RecursionError, ValueError) as error:
             raise RecordFormatError(f"not a saved {self.noun}: {error}") from error
-        if isinstance(saved, dict) and _is_changed(text):
-            saved[_CHECKSUM] = _WRONG  # told by `Fields.close`: what says the place of the damage comes first
-        return saved
 
     def open(self, saved: object) -> Fields:
         """Return the fields of a saved record, brought up to this release's version, to be read one by one.
@@ -105,24 +97,41 @@ class Format:
         if type(version) is not int or not self.oldest <= version <= self.version:
             readable = str(self.version) if self.oldest == self.version else f"{self.oldest} to {self.version}"
             raise RecordFormatError(f"{self.noun} version {shown(version)} is unknown; this release reads {readable}")
+        is_intact = self._is_intact(content)
+        content.pop(_CHECKSUM, None)
         for older in range(version, self.version):
             content = self.upgraders[older](content)
-        fields = Fields(content, self.noun, "")
+        fields = Fields(content, self.noun, "", is_intact=is_intact)
         fields.skip("format", "version")
         return fields
+
+    def _is_intact(self, saved: Mapping[str, Any]) -> bool:
+        """Whether a record holds the values that were written, as far as it says which those are."""
+        if _CHECKSUM not in saved:
+            return True
+        rest = {name: value for name, value in saved.items() if name != _CHECKSUM}
+        try:
+            return bool(saved[_CHECKSUM] == checksum(rest))
+        except RecursionError as error:  # called from deep within a program
+            raise RecordFormatError(f"not a saved {self.noun}: {error}") from error
+        except TypeError:  # no JSON values; what reads them says which
+            return False
 
 
 class Fields:
     """The fields of one saved object, read one by one; every complaint names the place."""
 
-    def __init__(self, saved: object, noun: str, place: str) -> None:
+    def __init__(self, saved: object, noun: str, place: str, *, is_intact: bool = True) -> None:
         """Begin to read.
 
         Args:
             saved: The saved object.
             noun: What kind of record it is a part of.
             place: Where it stands in it, such as "turns[3].prompt"; "" for the record itself.
+            is_intact: Whether its checksum is that of its values. `close` tells: what says the place of the damage
+                comes first.
         """
+        self._is_intact = is_intact
         self.noun = noun
         self.place = place
         if not isinstance(saved, Mapping):
@@ -196,11 +205,14 @@ class Fields:
 
     def close(self) -> None:
         """Refuse what was not read: it would be lost; of a whole record also what was changed since it was written."""
-        told = None if self.place else self._left.pop(_CHECKSUM, None)
         if self._left:
             self.fail(next(iter(self._left)), "is not a field of this version")
-        if told is not None and not (isinstance(told, str) and _CHECKSUM_VALUE.fullmatch(told)):
-            self.fail(None, f"is not what was written: its checksum is wrong. Without {_CHECKSUM} it is read as it is")
+        if not self._is_intact:
+            self.fail(
+                None,
+                "is not what was written: its checksum is wrong, so a value was changed, as by a tool that rounds "
+                f"numbers. Without {_CHECKSUM} it is read as it is",
+            )
 
     def place_of(self, key: str | None) -> str:
         """Return where a field stands within the record."""
@@ -280,15 +292,6 @@ def pydantic_schema(cls: type[Saveable]) -> CoreSchema:
         python_schema=core_schema.union_schema([core_schema.is_instance_schema(cls), read]),
         serialization=core_schema.plain_serializer_function_ser_schema(cls.to_dict),
     )
-
-
-def _is_changed(text: str | bytes) -> bool:
-    """Whether a text ends with a checksum that is not that of the rest; other tools may have written it anew."""
-    written = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    found = _CHECKED.search(written, max(0, len(written) - _LONGEST_END))
-    if found is None:
-        return False
-    return int(found[1], 16) != zlib.crc32(b"}", zlib.crc32(memoryview(written)[: found.start()]))
 
 
 def _refuse_constant(name: str) -> NoReturn:
