@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from pathlib import Path
 from typing import BinaryIO
@@ -64,5 +65,5 @@ def holds_records(path: Path) -> bool:
 def begins_with_a_record(file: BinaryIO) -> bool:
     """Whether the file begins with a record, or with the cut beginning of one."""
     file.seek(0)
-    start = file.read(_LONGEST)
+    start = file.read(_LONGEST).removeprefix(codecs.BOM_UTF8)
     return bool(_FIRST_RECORD.match(start)) or any(whole.startswith(start) for whole in _FIRST_WRITTEN)

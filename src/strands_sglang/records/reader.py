@@ -1,14 +1,15 @@
 """`read_records`: read a file of records, one a line.
 
 Each line gives the record that was written, or an error that names the file and the line. With `strict=False` damaged
-lines are left out, logged and listed; a file without a single good line is an error also then. The file is read line by
-line and never changed.
+lines are left out, logged and listed; a file without a single good line is an error also then. Two records whose
+newline was lost are still two. The file is read line by line and never changed.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
@@ -28,6 +29,8 @@ _KINDS: dict[str, type[Trajectory] | type[Rollout]] = {
     "strands-sglang/trajectory": Trajectory,
     "strands-sglang/rollout": Rollout,
 }
+# Within a record a brace cannot follow another like this: not among its values, and in text a quote is escaped.
+_BETWEEN = re.compile(rb'(?<=\})(?=\{"format":"strands-sglang/(?:trajectory|rollout)")')
 _LINE = Format(name="strands-sglang/record", version=1)
 
 
@@ -61,18 +64,27 @@ class RecordReader(Generic[T]):
             for number, line in enumerate(file, 1):
                 if line.isspace():
                     continue
-                try:
-                    record = self._record(line)
-                except RecordFormatError as error:
-                    self._leave_out(error, number, whole=line.endswith(b"\n"))
-                    continue
-                good = True
-                yield record
+                for record in self._records_of(line, number):
+                    good = True
+                    yield record
         if self.damaged and not good:
             raise RecordFormatError(
                 f"{self.path} has no readable record in {len(self.damaged)} lines; the first: {self.damaged[0]}",
                 path=str(self.path),
             )
+
+    def _records_of(self, line: bytes, number: int) -> Iterator[T]:
+        """Yield the record of a line, or those of one in which newlines were lost."""
+        try:
+            record = self._record(line)
+        except RecordFormatError as error:
+            parts = split_line(line)
+            if len(parts) == 1:
+                self._leave_out(error, number, whole=line.endswith(b"\n"))
+            for part in parts if len(parts) > 1 else ():
+                yield from self._records_of(part, number)
+            return
+        yield record
 
     def _record(self, line: bytes) -> T:
         record = parse_line(line)
@@ -116,6 +128,12 @@ def read_records(path: str | os.PathLike[str], *, strict: bool = True, kind: Any
         RecordFormatError: If the file is of another kind, or (while iterating) a line is damaged.
     """
     return RecordReader(path, kind, strict=strict)
+
+
+def split_line(line: bytes) -> list[bytes]:
+    """Return the parts of a line that may be records, where it has no newline between them; else the line itself."""
+    parts = _BETWEEN.split(line)
+    return [part + b"\n" for part in parts[:-1]] + parts[-1:]
 
 
 def parse_line(line: bytes) -> Trajectory | Rollout:

@@ -22,7 +22,7 @@ from strands_sglang.rollout import Rollout
 from strands_sglang.trajectory import Trajectory
 
 from .kinds import begins_with_a_record, refuse_other_kinds
-from .reader import parse_line
+from .reader import parse_line, split_line
 
 _flock: Callable[[int, int], None] | None
 try:
@@ -148,11 +148,12 @@ class RecordWriter:
         self._file.seek(start)
         cut = self._file.read()
         try:
-            parse_line(cut)
+            for part in split_line(cut):
+                parse_line(part)
         except RecordFormatError:
             self._put_aside(cut, start)
         else:
-            self._append(b"\n")  # a whole record; only its newline was cut off
+            self._append(b"\n")  # whole records; only its newline was cut off
 
     def _start_of_last_line(self, size: int) -> int:
         """Return the position after the last newline."""

@@ -6,6 +6,7 @@ import gzip
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -248,6 +249,66 @@ def test_a_digit_that_was_changed_is_told_with_its_line(tmp_path: Path) -> None:
         list(read_records(path))
     assert caught.value.line == 2
     assert [record.id for record in read_records(path, strict=False)] == ["e0", "e2"]
+
+
+@pytest.mark.parametrize("tool", ["jq -c .", "jq -cS .", "jq -ca ."])
+def test_a_file_that_jq_filtered_is_read(tmp_path: Path, tool: str) -> None:
+    if shutil.which("jq") is None:
+        pytest.skip("jq is not installed")
+    path = tmp_path / "e.jsonl"
+    written(path)
+
+    path.write_bytes(subprocess.run(tool.split(), input=path.read_bytes(), capture_output=True, check=True).stdout)
+
+    assert list(read_records(path)) == [episode(0), episode(1), episode(2)]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_records_whose_newline_was_lost_are_all_read(tmp_path: Path, strict: bool) -> None:
+    path = tmp_path / "e.jsonl"
+    for end in (b"", b"\n"):
+        path.write_bytes(written(tmp_path / f"whole{len(end)}").replace(b"\n", b"") + end)
+        records = read_records(path, strict=strict)
+
+        assert list(records) == [episode(0), episode(1), episode(2)]
+        assert records.damaged == []
+
+    with RecordWriter(path) as writer:
+        writer.write(episode(3))
+    assert list(read_records(path)) == [episode(number) for number in range(4)]
+
+
+def test_of_records_in_one_line_the_good_ones_load(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    path.write_bytes(written(path).replace(b"\n", b"").replace(b'"reward":1.0', b'"reward":7.0') + b"\n")
+
+    records = read_records(path, strict=False)
+
+    assert list(records) == [episode(0), episode(2)]
+    assert [(error.line, "no end" in str(error)) for error in records.damaged] == [(1, False)]
+
+
+def test_an_episode_within_a_damaged_one_is_no_episode(tmp_path: Path) -> None:
+    """What metadata holds was never an episode of the file."""
+    path = tmp_path / "e.jsonl"
+    inner = json.loads(episode(0).to_json())
+    text = Trajectory(metadata={"one": inner, "text": '}{"format":"strands-sglang/trajectory",'}).to_json()
+    path.write_text(f"{text}\n")
+    assert [record.metadata["one"] for record in read_records(path)] == [inner]
+
+    for size in range(0, len(text), 3):
+        path.write_text(f"{text[:size]}\n{episode(1).to_json()}\n")
+        assert list(read_records(path, strict=False)) == [episode(1)]
+
+
+def test_a_byte_order_mark_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + written(path, 2))
+
+    with RecordWriter(path) as writer:
+        writer.write(episode(2))
+
+    assert list(read_records(path)) == [episode(0), episode(1), episode(2)]
 
 
 def test_a_record_that_was_changed_on_purpose_is_read_without_its_checksum(tmp_path: Path) -> None:
