@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         0.
 
     Raises:
-        SGLangConfigError: If an argument cannot be meant, or the output cannot be written.
+        SGLangConfigError: If an argument cannot be meant, the file is empty, or the output cannot be written.
         RecordFormatError: If the file is not of records, or damaged.
         ExportError: If a row would be untrue.
     """
@@ -74,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     exporter = get_exporter(args.to, **options)
     _check_output(args.file, args.output)
     episodes = _episodes(args.file, skip_damaged=args.skip_damaged)
+    if not episodes:  # as for `verify`: the run that should have written it failed, or it is the wrong file
+        raise SGLangConfigError(f"{args.file} holds no records")
     chosen = episodes if args.include_repeated else without_repeated(episodes)
     exported = exporter.export(
         chosen,
@@ -140,8 +142,8 @@ def _is_finished(episode: Trajectory) -> bool:
 
 
 def _check_output(source: Path, output: str) -> None:
-    """Refuse to write over records: they are what cannot be made again."""
-    from strands_sglang.records.kinds import holds_records
+    """Refuse to write over what may be records: they cannot be made again."""
+    from strands_sglang.records.kinds import why_kept
 
     target = Path(output)
     if output == "-" or not target.exists():
@@ -151,10 +153,8 @@ def _check_output(source: Path, output: str) -> None:
     try:
         if source.exists() and target.samefile(source):
             raise SGLangConfigError(f"--output {output} is the file of records itself")
-        if holds_records(target):
-            raise SGLangConfigError(
-                f"--output {output} holds records, which rows would replace", hint="give another name, or move it away"
-            )
+        if why := why_kept(target):
+            raise SGLangConfigError(f"--output {output} {why}", hint="give another name, or move it away")
     except OSError as error:
         raise SGLangConfigError(f"--output {output}: {error.strerror or error}") from error
 
@@ -162,6 +162,7 @@ def _check_output(source: Path, output: str) -> None:
 def _write(exported: Exported, name: str, output: str) -> None:
     """Write the rows where they are to go."""
     from strands_sglang.exporters.files import json_line, write_jsonl, write_parquet
+    from strands_sglang.whole_file import whole_file
 
     if output == "-":
         if name == "parquet":
@@ -170,9 +171,10 @@ def _write(exported: Exported, name: str, output: str) -> None:
             print(json_line(row))
         return
     try:
-        (write_parquet if name == "parquet" else write_jsonl)(exported.rows, output)
+        with whole_file(output) as beside:
+            (write_parquet if name == "parquet" else write_jsonl)(exported.rows, beside)
     except OSError as error:
-        raise SGLangConfigError(f"--output {output}: {error}") from error
+        raise SGLangConfigError(f"--output {output}: {error.strerror or error}") from error
 
 
 def _decode(tokenizer: str) -> Callable[[Sequence[int]], str]:

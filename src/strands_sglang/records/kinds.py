@@ -11,7 +11,8 @@ from strands_sglang.errors import RecordFormatError
 
 # A file that a writer may append to begins with what a writer wrote; other tools may have put spaces in.
 _FIRST_RECORD = re.compile(rb'\s*\{\s*"format"\s*:\s*"strands-sglang/(trajectory|rollout)"')
-_RECORD = re.compile(rb'"format"\s*:\s*"strands-sglang/(trajectory|rollout)"')
+# Some tools escape the slash; a later release may write further kinds.
+_RECORD = re.compile(rb'"format"\s*:\s*"strands-sglang(?:\\?/|\\u002[fF])')
 _FIRST_WRITTEN = (b'{"format":"strands-sglang/trajectory"', b'{"format":"strands-sglang/rollout"')
 _LONGEST = 256
 _PARQUET = b"PAR1"
@@ -43,23 +44,37 @@ def is_parquet(path: Path) -> bool:
         return file.read(len(_PARQUET)) == _PARQUET
 
 
-def holds_records(path: Path) -> bool:
-    """Whether a file holds records of this library, as lines or as a table.
+def why_kept(path: Path) -> str | None:
+    """Say why a file must not be replaced: it holds records, or nobody can tell; None where it is known to hold none.
+
+    Known are a file without content, lines of JSON objects that are no records, and a Parquet table of something else.
 
     Raises:
         OSError: If it cannot be read.
         SGLangConfigError: If it is a Parquet file and pyarrow is not installed, so that nobody can tell.
     """
-    from .parquet import read_parquet
+    from .parquet import is_turn_table
 
     if is_parquet(path):
         try:
-            read_parquet(path)
+            return "holds records, which rows would replace" if is_turn_table(path) else None
         except RecordFormatError:
-            return False
-        return True
+            return "is a Parquet file that cannot be read, and may hold records"
     with open(path, "rb") as file:
-        return any(map(_RECORD.search, file))
+        try:
+            refuse_other_kinds(file, path)
+        except RecordFormatError as error:
+            return f"may hold records: {error}"
+        if file.read(1) and begins_with_a_record(file):
+            return "holds records, which rows would replace"
+        file.seek(0)
+        return next(filter(None, map(_why_line_kept, file)), None)
+
+
+def _why_line_kept(line: bytes) -> str | None:
+    if _RECORD.search(line):
+        return "holds records, which rows would replace"
+    return None if line.isspace() or line.startswith(b"{") else "holds something else than rows, which may be records"
 
 
 def begins_with_a_record(file: BinaryIO) -> bool:

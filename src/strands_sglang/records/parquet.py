@@ -24,6 +24,7 @@ from strands_sglang.whole_file import whole_file
 LAYOUT = Format(name="strands-sglang/turn-table", version=1)
 
 _KEY = b"strands-sglang"
+_TELLING = {"token_ids", "prompt_length", "sampled_facts"}  # columns of no other table
 _ROWS_AT_ONCE = 256
 _EPISODE = (
     *("id", "reward", "group_id", "group_index", "metadata"),
@@ -71,6 +72,19 @@ def read_parquet(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
         file.close()
         raise
     return _read(file, version, path)
+
+
+def is_turn_table(path: str | os.PathLike[str]) -> bool:
+    """Whether a Parquet file holds episodes, of any layout, also one that a tool wrote anew without saying so.
+
+    Raises:
+        RecordFormatError: If it cannot be read.
+        SGLangConfigError: If pyarrow is not installed.
+    """
+    _, parquet = _pyarrow()
+    with _typed(path):
+        schema = parquet.read_schema(path)
+    return _KEY in (schema.metadata or {}) or set(schema.names) >= _TELLING
 
 
 def _read(file: Any, version: int, path: str | os.PathLike[str]) -> Iterator[Trajectory]:

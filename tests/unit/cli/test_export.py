@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +173,107 @@ def test_a_table_of_records_is_never_written_over(records: Path, tmp_path: Path)
     assert main(["export", str(records), "--to", "parquet", "-o", str(table)]) == 2
     assert table.read_bytes() == before
     assert [main(["export", str(records), "--to", "parquet", "-o", str(rows)]) for _ in range(2)] == [0, 0]
+
+
+def newer_layout(table: bytes) -> bytes:
+    """A table as a later release may write it."""
+    parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    read = parquet.read_table(io.BytesIO(table))
+    header = read.schema.metadata[b"strands-sglang"].replace(b'"version": 1', b'"version": 2')
+    sink = arrow.BufferOutputStream()
+    parquet.write_table(read.replace_schema_metadata({b"strands-sglang": header}), sink)
+    return bytes(sink.getvalue())
+
+
+def rewritten(table: bytes) -> bytes:
+    """A table as a tool writes it that keeps columns only."""
+    parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    sink = arrow.BufferOutputStream()
+    parquet.write_table(parquet.read_table(io.BytesIO(table)).replace_schema_metadata(None), sink)
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("table", newer_layout),
+        ("table", rewritten),
+        ("table", lambda table: table[: len(table) // 2]),
+        ("table", lambda table: table[:-1]),
+        ("table", gzip.compress),
+        ("lines", gzip.compress),
+        ("lines", lambda lines: lines[:12]),
+        ("lines", lambda lines: lines[:100]),
+        ("lines", lambda lines: b"\xef\xbb\xbf" + lines),
+        ("lines", lambda lines: b"\n \n" + lines),
+        ("lines", lambda lines: b"[" + lines.replace(b"\n", b",\n") + b"{}]"),
+        ("lines", lambda lines: json.dumps(json.loads(lines.splitlines()[0]), indent=1, sort_keys=True).encode()),
+        ("lines", lambda lines: json.dumps(json.loads(lines.splitlines()[0]), sort_keys=True).encode()),
+        ("lines", lambda lines: lines.replace(b"strands-sglang/", b"strands-sglang\\/")),
+        ("lines", lambda lines: lines.replace(b"/trajectory", b"/a-later-kind")),
+        ("lines", lambda lines: lines.decode().encode("utf-16")),
+        ("lines", lambda lines: b"\x00" * len(lines)),
+        ("lines", lambda _: b"my notes\n"),
+    ],
+    ids=str,
+)
+def test_what_may_be_records_is_never_written_over(
+    records: Path, tmp_path: Path, name: str, damage: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    table, target = tmp_path / "table", tmp_path / "target"
+    write_parquet([branching(id="2")], table)
+    target.write_bytes(damage((table if name == "table" else records).read_bytes()))
+    before = target.read_bytes()
+
+    for exporter in ("jsonl", "parquet"):
+        assert main(["export", str(records), "--to", exporter, "-o", str(target)]) == 2
+        assert "records" in (shown := capsys.readouterr().err)
+        assert "give another name, or move it away" in shown
+    assert target.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", b'{"a": 1}\n'])
+def test_what_holds_no_records_is_written_over(records: Path, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rows").write_bytes(content)
+
+    for exporter in ("slime", "parquet", "jsonl", "verl"):
+        assert main(["export", str(records), "--to", exporter, "-o", str(tmp_path / "rows"), *LAST[exporter]]) == 0
+
+
+LAST = {"slime": [], "parquet": [], "jsonl": [], "verl": ["-O", "several=last"]}
+
+
+def test_rows_are_readable_for_whom_a_new_file_is(records: Path, tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        for exporter in ("jsonl", "parquet"):
+            assert main(["export", str(records), "--to", exporter, "-o", str(tmp_path / exporter)]) == 0
+    finally:
+        os.umask(before)
+
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("jsonl", "parquet")] == [0o640, 0o640]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", None], ids=["empty", "blank", "table"])
+def test_a_file_without_an_episode_is_an_error_as_for_verify(
+    tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "none"
+    if content is None:
+        pytest.importorskip("pyarrow")
+        write_parquet([], path)
+    else:
+        path.write_bytes(content)
+
+    for arguments in (
+        ["export", str(path), "--to", "jsonl", "-o", str(tmp_path / "rows")],
+        ["export", str(path), "--to", "jsonl", "-o", str(tmp_path / "rows"), "--skip-damaged"],
+        ["verify", str(path), "--base-url", "http://localhost:9"],
+    ):
+        assert main(arguments) == 2
+        assert f"{path} holds no records" in capsys.readouterr().err
+    assert not (tmp_path / "rows").exists()
 
 
 def test_rows_are_written_over(records: Path, tmp_path: Path) -> None:
