@@ -99,6 +99,8 @@ class ProvingSandbox(Sandbox):
         kept = {name: self.filters[name] for name in _FILTERS}
         self.filters.update({name: _without_sealed(name, function) for name, function in self.filters.items()})
         self.filters.update({**kept, **own_filters})
+        # What chance gives once it may not give again.
+        self.filters["random"] = self.globals["lipsum"] = _chance
         kept = {name: self.tests[name] for name in _TESTS}
         own_tests = {name: _true_of_texts(self.tests[name]) for name in ("iterable", "sequence")}
         self.tests.update({name: _without_sealed(name, function) for name, function in self.tests.items()})
@@ -176,6 +178,10 @@ class ProvingSandbox(Sandbox):
         else:
             found = left in right
         return found if operation == "in" else not found
+
+
+def _chance(*args: Any, **kwargs: Any) -> Any:
+    raise UnprovableError("chance")
 
 
 def _length_compared(text: str, operation: str, number: int) -> bool:

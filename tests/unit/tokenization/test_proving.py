@@ -237,6 +237,12 @@ def test_what_is_not_known_is_not_proven(source: str) -> None:
                 plain(source, text, "b")
 
 
+@pytest.mark.parametrize("source", ["{{ ['a', 'b'] | random }}", "{{ lipsum(1, false, 1, 2) }}"])
+def test_chance_is_not_proven(source: str) -> None:
+    with pytest.raises(UnprovableError):
+        mould_of(source, "a", "b")
+
+
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_random_templates_over_random_texts(data: st.DataObject) -> None:
