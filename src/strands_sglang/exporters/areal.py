@@ -47,10 +47,8 @@ class ARealExporter(Exporter):
         for row in rows:
             numbers = row.version_numbers(unknown=self.unknown_version)
             if self.unknown_version is not None:
-                known = sum(str(number) == told for number, told in zip(numbers, row.versions, strict=True))
-                losses.note(
-                    Held.WEIGHT_VERSIONS, row.trainable - known, "tokens", f"they became {self.unknown_version}"
-                )
+                why = f"they became {self.unknown_version}"
+                losses.note(Held.WEIGHT_VERSIONS, row.unknown_versions, "tokens", why)
             if self.arrays == "numpy":
                 _check_int32(row, numbers)
             columns: dict[str, tuple[list[Any], str]] = {

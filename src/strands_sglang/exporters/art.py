@@ -12,7 +12,7 @@ from .base import Alignment, RoutedExporter
 from .ending import ending_of
 from .held import Held
 from .result import LossBook
-from .row import Piece, Row, integer_of
+from .row import Piece, Row, integers_of, told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +26,8 @@ class ARTExporter(RoutedExporter):
     is a logprob (SGLang's are after temperature, before top-p and top-k). Make the flags with
     `functools.reduce(operator.or_, (TokenFlag[name] for name in names))`.
 
-    `trajectory` has `reward`, which is required, the first and last policy version where versions are integers,
-    `metrics` (ending, turns, weights), and what of `Trajectory.metadata` is a plain value.
+    `trajectory` has `reward`, which is required, the first and last policy version where those of all trained tokens
+    are told and integers, `metrics` (ending, turns, weights), and what of `Trajectory.metadata` is a plain value.
 
     Routing: `[tokens, layers, top_k]`, -1 where there is no row. Cannot hold: per-turn credit, images, group, and
     which token has which weight version.
@@ -60,15 +60,15 @@ class ARTExporter(RoutedExporter):
         episode = rows[0].episode
         plain = {name: value for name, value in episode.metadata.items() if isinstance(value, bool | int | float | str)}
         losses.note(Held.METADATA, len(episode.metadata) - len(plain), "entries", "ART takes plain values only")
-        told = [version for row in rows for version in row.trained(row.versions) if version is not None]
-        numbers = [number for version in told if (number := integer_of(version)) is not None]
-        if len(numbers) != len(told) or len(set(numbers)) > 2:
-            losses.note(Held.WEIGHT_VERSIONS, len(told), "tokens", "ART takes the first and last, as integers")
-        known = numbers if len(numbers) == len(told) else []
+        versions = [version for row in rows for version in row.trained(row.versions)]
+        numbers = integers_of(versions)
+        if not numbers or len(set(numbers)) > 1:
+            why = "ART takes the first and last, as integers, where all are told; which token has which is not held"
+            losses.note(Held.WEIGHT_VERSIONS, told(versions), "tokens", why)
         return {
             "reward": rows[0].reward(),
-            "initial_policy_version": min(known, default=None),
-            "final_policy_version": max(known, default=None),
+            "initial_policy_version": min(numbers, default=None),
+            "final_policy_version": max(numbers, default=None),
             "metrics": {"turns": len(episode.turns), "histories": len(rows)},
             "metadata": {**plain, "episode": episode.id, "ending": ending_of(rows[0]).value},
         }

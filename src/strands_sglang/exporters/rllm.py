@@ -11,7 +11,7 @@ from .base import Alignment, Exporter
 from .calls import Call, calls_of
 from .held import Held
 from .result import LossBook
-from .row import Row, integer_of
+from .row import Row, integers_of, told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,9 @@ class RLLMExporter(Exporter):
     so otherwise a trainable token without logprob is refused, or masked, which leaves out its whole turn.
 
     `advantage` is the per-turn credit of that name, one number a step; None where a turn has none. A step's `reward` is
-    0.0 but for the last one of a trajectory, which has the episode's. `weight_version` is the oldest of a step's tokens
-    where all are integers, else None. Cannot hold: routing, images, temperature, group, and which token of a step has
-    which weight version; the ending is in `artifacts`.
+    0.0 but for the last one of a trajectory, which has the episode's: it is required where there is a step.
+    `weight_version` is the oldest of a step's tokens where all are told and integers, else None. Cannot hold: routing,
+    images, temperature, group, and which token of a step has which weight version; the ending is in `artifacts`.
 
     Attributes:
         advantage: Name of the per-turn number that is a step's advantage.
@@ -61,7 +61,7 @@ class RLLMExporter(Exporter):
     def _trajectory(self, row: Row, losses: LossBook) -> dict[str, Any]:
         steps = [self._step(call, losses) for call in calls_of(row, losses)]
         if steps:
-            steps[-1] |= {"done": True, "reward": row.episode.reward or 0.0}
+            steps[-1] |= {"done": True, "reward": row.reward()}
         return {
             "uid": f"{row.episode.id}/{row.sample.index}",
             "name": row.sample.lineage.value,
@@ -83,11 +83,10 @@ class RLLMExporter(Exporter):
 
 
 def _version(call: Call, losses: LossBook) -> int | None:
-    told = [version for version in call.versions if version is not None]
-    numbers = [number for version in told if (number := integer_of(version)) is not None]
-    if len(numbers) < len(told):
-        losses.note(Held.WEIGHT_VERSIONS, len(told), "tokens", "rLLM takes integers only")
-        return None
-    if len(set(numbers)) > 1:
-        losses.note(Held.WEIGHT_VERSIONS, len(told), "tokens", "only the oldest of a step is held")
+    numbers = integers_of(call.versions)
+    if not numbers:
+        why = "rLLM takes integers only, for all tokens of a step"
+        losses.note(Held.WEIGHT_VERSIONS, told(call.versions), "tokens", why)
+    elif len(set(numbers)) > 1:
+        losses.note(Held.WEIGHT_VERSIONS, len(numbers), "tokens", "only the oldest of a step is held")
     return min(numbers, default=None)

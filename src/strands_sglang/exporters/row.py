@@ -11,10 +11,11 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from typing import Any, NoReturn, TypeVar
 
 from strands_sglang.errors import ExportError
+from strands_sglang.rollout import Rollout
 from strands_sglang.trajectory import Sample, Trajectory, Turn
 
 T = TypeVar("T")
@@ -72,7 +73,8 @@ class Row:
             ExportError: If its first token is a sampled one: no trainer can learn a token that follows nothing.
         """
         rollout = sample.rollout
-        if not rollout.initial_prompt_length:
+        prompt_length = _before_the_first_sampled(rollout)
+        if not prompt_length:
             raise ExportError(f"{_name(episode, sample)} begins with a sampled token, after no prompt at all")
         return cls(
             episode=episode,
@@ -82,7 +84,7 @@ class Row:
             mask=list(sample.loss_mask),
             logprobs=rollout.logprobs,
             versions=rollout.weight_versions,
-            prompt_length=rollout.initial_prompt_length,
+            prompt_length=prompt_length,
         )
 
     def with_mask(self, mask: list[int]) -> Row:
@@ -161,8 +163,17 @@ class Row:
             return None
         if without and missing is None:
             self.lacks_credit(name)
+        return self.spread(name, missing=missing)
+
+    def spread(self, name: str, *, missing: float | None = None) -> list[float | None]:
+        """Return a per-turn number at each token that is trainable in this row, None elsewhere.
+
+        Args:
+            name: Key of `Turn.credit`.
+            missing: What stands at the tokens of a turn without that number.
+        """
         values: list[float | None] = [None] * len(self.token_ids)
-        for piece in pieces:
+        for piece in self.trained_pieces():
             number = piece.turn.credit.get(name, missing)
             for position in range(piece.start, piece.end):
                 values[position] = number if self.mask[position] else None
@@ -176,7 +187,7 @@ class Row:
         """
         without = [piece.turn.index for piece in self.trained_pieces() if name not in piece.turn.credit]
         raise ExportError(
-            f"{self.name}: turns {without} have no credit {name!r}, others do",
+            f"{self.name}: turns {without} have no credit {name!r}",
             hint=f"set turn.credit[{name!r}], or say what such turns get with missing_credit=",
         )
 
@@ -204,6 +215,11 @@ class Row:
             numbers.append(number if mask else None)
         return numbers
 
+    @property
+    def unknown_versions(self) -> int:
+        """Number of trainable tokens whose weight version is not told or is not an integer."""
+        return sum(integer_of(version) is None for version in self.trained(self.versions))
+
     def reward(self) -> float:
         """Return the episode's reward.
 
@@ -215,12 +231,32 @@ class Row:
         return float(self.episode.reward)
 
 
+def _before_the_first_sampled(rollout: Rollout) -> int:
+    """Return how many tokens stand before the first sampled one; an answer without any does not end the prompt."""
+    before = takewhile(lambda part: not (part[0] and part[1]), rollout.segment_info)
+    return sum(length for _, length in before)
+
+
 def number_of(identity: str) -> int:
     """Return an integer for an identity: itself where it is one, else 62 bits of its hash, alike in every process."""
     known = integer_of(identity)
     if known is not None:
         return known
     return int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest(), "big") >> 2
+
+
+def integers_of(versions: Sequence[str | None]) -> list[int]:
+    """Return weight versions as integers; none at all where one of them is not told or is not an integer.
+
+    The oldest of some tokens says nothing about the others: they may be older still.
+    """
+    numbers = [number for version in versions if (number := integer_of(version)) is not None]
+    return numbers if len(numbers) == len(versions) else []
+
+
+def told(versions: Sequence[str | None]) -> int:
+    """Return how many of some weight versions are told."""
+    return sum(version is not None for version in versions)
 
 
 def integer_of(text: str | None) -> int | None:

@@ -120,6 +120,7 @@ class TRLAsyncExporter(Exporter):
     def _version(self, row: Row, losses: LossBook) -> int:
         numbers = row.trained(row.version_numbers(unknown=self.unknown_version))
         found = [number for number in numbers if number is not None]
+        losses.note(Held.WEIGHT_VERSIONS, row.unknown_versions, "tokens", f"they became {self.unknown_version}")
         if len(set(found)) > 1:
             losses.note(Held.WEIGHT_VERSIONS, len(found), "tokens", "only the oldest version of a sample is held")
         return min(found, default=self.unknown_version or 0)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from .base import Alignment, OneRowExporter, RoutedExporter
 from .held import Held
 from .result import LossBook
-from .row import Row, integer_of
+from .row import Row, integers_of, told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,8 @@ class VerlExporter(RoutedExporter, OneRowExporter):
     length: verl asserts it, and cutting is for the caller to decide.
 
     verl takes one output per episode: several samples are refused unless `several=` says otherwise. `extra_fields`
-    holds the lowest and highest weight version as `min_global_steps` and `max_global_steps` where all are integers.
+    holds the lowest and highest weight version as `min_global_steps` and `max_global_steps` where those of all
+    trained tokens are told and integers.
 
     Routing: a row per token of prompt and response by absolute position, zeros for the last, int16 or int32. Cannot
     hold: per-turn credit (but the names in `extra_credit`, which go to `extra_fields` as a list per turn), images
@@ -71,13 +72,15 @@ class VerlExporter(RoutedExporter, OneRowExporter):
         }
 
     def _versions(self, row: Row, losses: LossBook) -> dict[str, int]:
-        told = [version for version in row.trained(row.versions) if version is not None]
-        numbers = [number for version in told if (number := integer_of(version)) is not None]
-        if not told or len(numbers) != len(told):
-            losses.note("weight_versions", len(told), "tokens", "extra_fields takes integers only")
+        versions = row.trained(row.versions)
+        numbers = integers_of(versions)
+        if not numbers:
+            losses.note("weight_versions", told(versions), "tokens", "extra_fields takes integers only, for all tokens")
             return {}
         if min(numbers) != max(numbers):
-            losses.note("weight_versions", len(told), "tokens", "only the lowest and highest are held, not which token")
+            losses.note(
+                "weight_versions", len(numbers), "tokens", "only the lowest and highest are held, not which token"
+            )
         return {"min_global_steps": min(numbers), "max_global_steps": max(numbers)}
 
     def _held(self) -> frozenset[Held]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -40,7 +41,10 @@ def whole(**fields: Any) -> Trajectory:
 
 
 def losses(result: Exported) -> dict[str, int]:
-    return {loss.field: loss.count for loss in result.losses}
+    counts: Counter[str] = Counter()
+    for loss in result.losses:
+        counts[loss.field] += loss.count
+    return dict(counts)
 
 
 @EVERY
@@ -187,7 +191,7 @@ def test_a_sample_that_begins_with_a_sampled_token_is_refused(name: str) -> None
         made(name).export(linear(([], [1000])))
 
 
-@pytest.mark.parametrize("name", ["skyrl", "areal", "atropos", "art"])
+@pytest.mark.parametrize("name", ["skyrl", "areal", "atropos", "art", "rllm"])
 def test_a_reward_that_the_trainer_requires_is_not_made_up(name: str) -> None:
     with pytest.raises(ExportError, match="has no reward"):
         made(name).export(whole(reward=None))

@@ -153,3 +153,22 @@ def branching(**fields: Any) -> Trajectory:
         )
     )
     return episode
+
+
+def turn_of(episode: Trajectory, parent: Turn | None, prompt: Segment, sampled: Segment, **fields: Any) -> Turn:
+    """Add a turn to an episode."""
+    fields = {"conversation": 0, "lineage": Lineage.MAIN, **fields}
+    turn = Turn(index=len(episode.turns), parent=parent, prompt=prompt, sampled=sampled, **fields)
+    episode.add(turn)
+    return turn
+
+
+def prompt(ids: list[int], logprobs: list[float | None] | None = None, **fields: Any) -> Segment:
+    """A prompt segment."""
+    return Segment.of(SegmentKind.PROMPT, ids, logprobs, **fields)
+
+
+def sampled(ids: list[int], **fields: Any) -> Segment:
+    """A sampled segment, with logprobs and temperature 1 unless told otherwise."""
+    fields = {"facts": {"sampling_params": {"temperature": 1.0}}, "logprobs": [-0.5] * len(ids), **fields}
+    return Segment.of(SegmentKind.SAMPLED, ids, **fields)
