@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
 
+from strands_sglang.rollout import LogprobKind
+
 from .base import Alignment, RoutedExporter
 from .ending import ending_of
 from .held import Held
 from .result import LossBook
 from .row import Piece, Row, integers_of, told
+
+_KINDS = {LogprobKind.TEMPERED.value: "PROCESSED_LOGPROBS", LogprobKind.UNTEMPERED.value: "RAW_LOGPROBS"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,15 +26,16 @@ class ARTExporter(RoutedExporter):
     Alignment: full; `tokens`, `logprobs` and `flags` have one length. A token with no measured logprob has NaN, also a
     trainable one with `missing_logprob="keep"`; else it is refused or masked. `flags` lists the names of `TokenFlag`,
     whose bits differ between releases of ART: EXACT for every token; ASSISTANT, OUTPUT and, where it is trainable in
-    this history, SAMPLED for a sampled one; STOP for the stop token that ended a turn; PROCESSED_LOGPROBS where there
-    is a logprob (SGLang's are after temperature, before top-p and top-k). Make the flags with
+    this history, SAMPLED for a sampled one; STOP for the stop token that ended a turn; at a logprob PROCESSED_LOGPROBS
+    where the record says that it is after temperature ("tempered"), RAW_LOGPROBS where it says that it is before it
+    ("untempered", as for greedy sampling and prompts), and neither where it says nothing. Make the flags with
     `functools.reduce(operator.or_, (TokenFlag[name] for name in names))`.
 
     `trajectory` has `reward`, which is required, the first and last policy version where those of all trained tokens
     are told and integers, `metrics` (ending, turns, weights), and what of `Trajectory.metadata` is a plain value.
 
-    Routing: `[tokens, layers, top_k]`, -1 where there is no row. Cannot hold: per-turn credit, images, group, and
-    which token has which weight version.
+    Routing: `[tokens, layers, top_k]`, -1 for the last token; `missing_routing` decides about any other without a row.
+    Cannot hold: per-turn credit, images, group, and which token has which weight version.
 
     Attributes:
         model: Name of the model in each history.
@@ -74,7 +79,10 @@ class ARTExporter(RoutedExporter):
         }
 
     def _history(self, row: Row) -> dict[str, Any]:
-        routed = self._routing(row, lambda found: found.padded_rows(missing="mark").tolist())
+        routed = self._routing(row, lambda found: found.padded_rows(missing=self.missing_routing).tolist())
+        if routed:
+            # The last token was never fed to the model: no choice of `missing_routing` is about it.
+            routed[-1] = [[-1] * len(experts) for experts in routed[-1]]
         return {
             "model": self.model,
             "tokens": row.token_ids,
@@ -95,10 +103,18 @@ def _flags(row: Row) -> list[list[str]]:
             flags[position] += ["ASSISTANT", "OUTPUT"] + ["SAMPLED"] * row.mask[position]
         if _ends_with_stop(piece):
             flags[piece.end - 1].append("STOP")
-    for position, value in enumerate(row.logprobs):
-        if value is not None:
-            flags[position].append("PROCESSED_LOGPROBS")
+    for piece in row.pieces():
+        for position in range(piece.start, piece.end):
+            if row.logprobs[position] is not None:
+                flags[position] += _kind_of(piece)
     return flags
+
+
+def _kind_of(piece: Piece) -> list[str]:
+    """Return the flag of a piece's logprobs, none where the record does not tell of which distribution they are."""
+    segment = piece.turn.sampled if piece.sampled else piece.turn.prompt
+    kind = segment.facts.get("logprob_kind")
+    return [_KINDS[kind]] if isinstance(kind, str) and kind in _KINDS else []
 
 
 def _ends_with_stop(piece: Piece) -> bool:

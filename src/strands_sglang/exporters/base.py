@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
 from strands_sglang.errors import ExportError
-from strands_sglang.routing import Missing, RoutedExperts, routed_experts
+from strands_sglang.routing import Missing, RoutedExperts
 from strands_sglang.trajectory import Trajectory
 
 from .episode import check_episode
@@ -22,6 +22,7 @@ from .held import Held, note_left_out, note_not_held
 from .options import check_options
 from .result import Exported, LossBook
 from .row import Row
+from .stitching import stitched
 
 
 class Alignment(StrEnum):
@@ -222,7 +223,7 @@ class RoutedExporter(Exporter):
         """Return what `take` makes of the row's routing, or None where it was not asked for."""
         if not self._takes_routing:
             return None
-        return take(routed_experts(row.sample.rollout, num_layers=self.num_layers, top_k=self.top_k))
+        return take(stitched(row, "routed_experts", self.num_layers, self.top_k))
 
 
 def _checked(trajectories: Trajectory | Iterable[Trajectory]) -> list[Trajectory]:

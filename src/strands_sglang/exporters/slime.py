@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, ClassVar
 
-from strands_sglang.routing import routed_experts
-
 from .base import Alignment, RoutedExporter
 from .ending import ending_of
 from .held import Held
 from .result import LossBook
 from .row import Decode, Row, integer_of, number_of
+from .stitching import stitched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,21 +125,25 @@ class MilesExporter(SlimeExporter):
         unread = sum(integer_of(version) is None for version in fields["weight_versions"])
         losses.note("weight_versions", unread, "spans", "miles reads integers only, and takes these for unknown")
         if self._takes_indexer:
-            indexer = routed_experts(
-                row.sample.rollout, num_layers=self.indexer_layers, top_k=self.index_topk, kind="indexer_topk"
-            )
+            indexer = stitched(row, "indexer_topk", self.indexer_layers, self.index_topk)
             fields["rollout_indexer_topk"] = indexer.fed_rows(missing=self.missing_routing).astype("int32")
         return fields
 
 
 def _versions(row: Row, losses: LossBook) -> list[str]:
-    """Return the weight versions of the trained turns, and note where a turn's tokens have several."""
+    """Return the weight versions of the trained turns, and note where it is not told whose they are."""
     versions: list[str] = []
+    silent = 0
     for piece in row.trained_pieces():
         spans = [version for version, start, end in piece.turn.sampled.weight_spans if end > start]
-        if len(set(spans)) > 1:
-            losses.note("weight_versions", 1, "turns", "sampled under several weights; which tokens is not held")
+        unknown = None in row.versions[piece.start : piece.end]
+        if len(set(spans)) > 1 or (spans and unknown):
+            why = "sampled under several weights, or some that are not told; which tokens is not held"
+            losses.note("weight_versions", 1, "turns", why)
+        silent += not spans
         versions += spans
+    why = "other turns of the row tell none and have no entry; whose an entry is is not held"
+    losses.note("weight_versions", len(versions) if silent else 0, "spans", why)
     return versions
 
 

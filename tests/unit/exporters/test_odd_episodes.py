@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from strands_sglang.errors import ExportError, SGLangError
-from strands_sglang.exporters import get_exporter
+from strands_sglang.exporters import EXPORTERS, get_exporter
 from strands_sglang.exporters.files import json_line, write_jsonl, write_parquet
 from strands_sglang.rollout import Segment, SegmentKind
 from strands_sglang.trajectory import Trajectory
@@ -87,20 +87,39 @@ def test_a_version_that_areals_arrays_cannot_hold_is_refused() -> None:
     assert 1764547200000 in get_exporter("areal").export(late).row["versions"][0]
 
 
-ODD: list[Any] = [True, 3, 10**400, -1e300, "x", "\ud800", [], [[1]], {"a": 1}, {"temperature": 10**400}]
-FACTS = ("sampling_params", "finish_reason", "matched", "latency", "sampling_mask", "routed_experts", "calls")
+ODD: list[Any] = [True, -1, 3, 1.5, 10**400, -1e300, "x", "\ud800", [], [[1]], {"a": 1}, {"temperature": 10**400}]
+FACTS = (
+    "sampling_params",
+    "finish_reason",
+    "matched",
+    "latency",
+    "sampling_mask",
+    "routed_experts",
+    "indexer_topk",
+    "calls",
+    "logprob_kind",
+    "temperature",
+)
 
 
-@EVERY
+ROUTED = {"num_layers": 1, "top_k": 1}
+ASKING = [
+    *((name, {}) for name in sorted(READERS)),
+    *((name, ROUTED) for name in sorted(READERS) if hasattr(EXPORTERS[name], "num_layers")),
+    ("miles", {"indexer_layers": 1, "index_topk": 1}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), ASKING)
 @pytest.mark.parametrize("fact", FACTS)
-def test_an_odd_fact_is_exported_or_refused(name: str, fact: str) -> None:
+def test_an_odd_fact_is_exported_or_refused(name: str, options: dict[str, Any], fact: str) -> None:
     for value in ODD:
         episode = whole(metadata={"env_name": value, "prompt": value})
         for turn in episode.turns:
             facts = {"sampling_params": {"temperature": 1.0}, fact: value}
             turn.sampled = Segment.of(SegmentKind.SAMPLED, turn.sampled.ids, turn.sampled.logprob_list(), facts=facts)
         try:
-            rows = made(name).export(episode).rows
+            rows = made(name, **options).export(episode).rows
         except SGLangError:
             continue
         assert [json_line(row) for row in rows]

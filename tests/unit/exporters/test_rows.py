@@ -420,7 +420,8 @@ def test_tinker() -> None:
 
 
 def test_art() -> None:
-    row = get_exporter("art", model="tiny").export(episode(metadata={"task": "sum", "messages": []})).row
+    facts = {**FACTS, "logprob_kind": "tempered"}
+    row = get_exporter("art", model="tiny").export(episode(metadata={"task": "sum", "messages": []}, facts=facts)).row
 
     assert row["trajectory"] == {
         "reward": 0.5,

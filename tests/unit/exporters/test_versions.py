@@ -54,6 +54,19 @@ def test_which_token_has_which_of_several_versions_is_lost(name: str) -> None:
     assert losses(get_exporter(name).export(one_turn(("5", 0, 1), ("6", 1, 3))))["weight_versions"] == 3
 
 
+@pytest.mark.parametrize("name", ["slime", "miles"])
+def test_a_list_of_versions_does_not_say_which_tokens_tell_none(name: str) -> None:
+    partly = get_exporter(name).export(one_turn(("5", 1, 3)))
+    silent = one_turn(("5", 0, 3))
+    turn_of(silent, silent.turns[0], prompt([2]), sampled([1003]))
+    beside = get_exporter(name).export(silent)
+
+    assert partly.row["weight_versions"] == beside.row["weight_versions"] == ["5"]
+    assert losses(partly)["weight_versions"] == losses(beside)["weight_versions"] == 1
+    assert "weight_versions" not in losses(get_exporter(name).export(one_turn(("5", 0, 3))))
+    assert "weight_versions" not in losses(get_exporter(name).export(one_turn()))
+
+
 @pytest.mark.parametrize("version", ["None", "default", "-1", "0"])
 def test_areal_counts_what_it_replaced_whatever_the_version_is_called(version: str) -> None:
     episode = one_turn((version, 0, 3))
