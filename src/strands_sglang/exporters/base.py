@@ -8,7 +8,7 @@ anything without saying so, and imports no trainer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
@@ -91,7 +91,7 @@ class Exporter:
             samples = episode.samples(include_side_calls=include_side_calls, include_discarded=include_discarded)
             note_left_out(losses, episode, samples, side_calls=include_side_calls, discarded=include_discarded)
             cut = [Row.of(episode, sample, len(samples)) for sample in samples]
-            rows += self._settled(episode, self._chosen(episode, cut, losses), losses)
+            rows += self._taken(episode, cut, losses)
         episodes = {id(row.episode): row.episode for row in rows}.values()
         note_not_held(losses, episodes, rows, self._held(), self._holds_credit)
         return Exported(rows=tuple(self._rows(rows, losses)) if rows else (), losses=tuple(losses))
@@ -108,41 +108,49 @@ class Exporter:
         """Say whether it exports the per-turn number of that name."""
         return False
 
+    def _taken(self, episode: Trajectory, rows: list[Row], losses: LossBook) -> list[Row]:
+        """Return the rows of one episode in which whatever is trainable can be trained as it is.
+
+        What is masked is masked first: which of several samples is the longest, and whether there is one at all, is
+        about what is left to train.
+        """
+        ending = episode.termination
+        if ending is not None and not ending.trainable and self.untrainable != "keep":
+            why = f"the episode ended with {ending.reason.value}; untrainable='keep' trains it all the same"
+            losses.note("loss_mask", sum(row.trainable for row in rows), "tokens", why)
+            if self.untrainable == "drop":
+                losses.note("episodes", 1, "episodes", "their ending is not trainable; untrainable='drop'")
+                return []
+            rows = [row.with_mask([0] * len(row.mask)) for row in rows]
+        if self.missing_logprob == "mask":
+            rows = [self._without_unmeasured(row, losses) for row in rows]
+        chosen = self._chosen(episode, rows, losses)
+        for row in chosen:
+            self._check_logprobs(row, losses)
+        return chosen
+
     def _chosen(self, episode: Trajectory, rows: list[Row], losses: LossBook) -> list[Row]:
         """Return those rows of one episode that the trainer takes."""
         if not rows:
             losses.note("episodes", 1, "episodes", "no token of them is trainable")
         return rows
 
-    def _settled(self, episode: Trajectory, rows: list[Row], losses: LossBook) -> Iterator[Row]:
-        """Yield rows in which whatever is trainable can be trained as it is."""
-        ending = episode.termination
-        left_out = ending is not None and not ending.trainable and self.untrainable != "keep"
-        for row in rows:
-            if left_out and ending is not None:
-                why = f"the episode ended with {ending.reason.value}; untrainable='keep' trains it all the same"
-                losses.note("loss_mask", row.trainable, "tokens", why)
-                if self.untrainable == "mask":
-                    yield row.with_mask([0] * len(row.mask))
-            else:
-                yield self._with_logprobs(row, losses)
+    def _without_unmeasured(self, row: Row, losses: LossBook) -> Row:
+        """Return a row in which no token without a logprob is trainable."""
+        mask = [int(mask and value is not None) for value, mask in zip(row.logprobs, row.mask, strict=True)]
+        losses.note("loss_mask", row.trainable - sum(mask), "tokens", "they have no logprob; missing_logprob='mask'")
+        return row.with_mask(mask)
 
-    def _with_logprobs(self, row: Row, losses: LossBook) -> Row:
-        """Return a row whose trainable tokens have logprobs, as far as that was asked for."""
-        missing = [value is None for value in row.trained(row.logprobs)]
-        if self.missing_logprob == "omit":
-            losses.note("logprobs", len(missing) - sum(missing), "tokens", "missing_logprob='omit' leaves them all out")
-        if not any(missing) or self.missing_logprob in ("omit", "keep"):
-            return row
-        if self.missing_logprob == "raise":
+    def _check_logprobs(self, row: Row, losses: LossBook) -> None:
+        """Refuse a row with a trainable token without logprob, where that was not allowed."""
+        missing = row.trained(row.logprobs).count(None)
+        if self.omits_logprobs:
+            losses.note("logprobs", row.trainable - missing, "tokens", "missing_logprob='omit' leaves them all out")
+        elif missing and self.missing_logprob == "raise":
             raise ExportError(
-                f"{row.name}: {sum(missing)} of {len(missing)} trainable tokens have no logprob",
+                f"{row.name}: {missing} of {row.trainable} trainable tokens have no logprob",
                 hint="sample with return_logprob=True, or say what becomes of them with missing_logprob=",
             )
-        losses.note("loss_mask", sum(missing), "tokens", "they have no logprob; missing_logprob='mask'")
-        return row.with_mask(
-            [int(mask and value is not None) for value, mask in zip(row.logprobs, row.mask, strict=True)]
-        )
 
     @property
     def omits_logprobs(self) -> bool:

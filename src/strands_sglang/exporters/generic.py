@@ -111,7 +111,7 @@ def _row(row: Row) -> dict[str, Any]:
         "termination": None
         if ending is None
         else {"reason": ending.reason.value, "detail": ending.detail, "trainable": ending.trainable},
-        "credit": {name: sample.credit(name) for name in names},
+        "credit": {name: row.spread(name) for name in names},
         "turns": [
             {
                 "index": piece.turn.index,
