@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
 
+from strands_sglang.trajectory import Trajectory, Turn
+
 from .base import Alignment, Exporter
-from .calls import Call, calls_of
+from .calls import Call, calls_of, whole_pieces
 from .held import Held
+from .record import KEY, OF_EPISODE, note_taken, of_episode
 from .result import LossBook
 from .row import Row
 
@@ -23,8 +26,9 @@ class AgentLightningExporter(Exporter):
     which leaves out its whole turn. The trainer merges triplets again where each extends the one before.
 
     `reward` of a triplet is the per-turn credit of that name, None where a turn has none; `final_reward` is the
-    episode's. Triplets of all samples of an episode stand in one list. Cannot hold: weight versions, routing, images,
-    temperature, group, termination, and whose sample a triplet is.
+    episode's. Triplets of all samples of an episode stand in one list. `metadata` is the episode's, and beside it under
+    `strands_sglang` ids and ending as the record has them. Cannot hold: weight versions, routing, images, temperature,
+    whose sample a triplet is, and tokens after which nothing is trained.
 
     Attributes:
         reward: Name of the per-turn number that is a triplet's reward.
@@ -32,7 +36,7 @@ class AgentLightningExporter(Exporter):
 
     name: ClassVar[str] = "agent_lightning"
     alignment: ClassVar[Alignment] = Alignment.TURN
-    held: ClassVar[frozenset[Held]] = frozenset({Held.REWARD, Held.METADATA, Held.WEIGHT})
+    held: ClassVar[frozenset[Held]] = OF_EPISODE | {Held.LOGPROBS, Held.REWARD, Held.METADATA, Held.WEIGHT}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **Exporter.choices,
         "missing_logprob": ("raise", "mask", "omit"),
@@ -43,15 +47,21 @@ class AgentLightningExporter(Exporter):
     def _holds_credit(self, name: str) -> bool:
         return name == self.reward
 
+    def _credited(self, row: Row) -> Iterable[Turn]:
+        return (piece.turn for piece in whole_pieces(row))
+
+    def _note_metadata(self, episode: Trajectory, losses: LossBook) -> None:
+        note_taken(episode, {KEY}, losses)
+
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
         for _, group in groupby(rows, key=lambda row: id(row.episode)):
-            of_episode = list(group)
-            episode = of_episode[0].episode
+            of_one = list(group)
+            episode = of_one[0].episode
             yield {
                 "rollout_id": episode.id,
                 "final_reward": episode.reward,
-                "triplets": [self._triplet(call) for row in of_episode for call in calls_of(row, losses)],
-                "metadata": of_episode[0].metadata,
+                "triplets": [self._triplet(call) for row in of_one for call in calls_of(row, losses)],
+                "metadata": {**of_one[0].metadata, KEY: of_episode(episode)},
             }
 
     def _triplet(self, call: Call) -> dict[str, Any]:

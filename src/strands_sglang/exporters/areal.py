@@ -36,7 +36,7 @@ class ARealExporter(Exporter):
 
     name: ClassVar[str] = "areal"
     alignment: ClassVar[Alignment] = Alignment.FULL
-    held: ClassVar[frozenset[Held]] = frozenset({Held.REWARD, Held.WEIGHT_VERSIONS})
+    held: ClassVar[frozenset[Held]] = frozenset({Held.LOGPROBS, Held.REWARD, Held.WEIGHT_VERSIONS})
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {**Exporter.choices, "arrays": CHOICES}
 
     unknown_version: int | None = None

@@ -9,13 +9,16 @@ from itertools import groupby
 from typing import Any, ClassVar
 
 from strands_sglang.rollout import LogprobKind
+from strands_sglang.trajectory import Trajectory
 
 from .base import Alignment, RoutedExporter
 from .ending import ending_of
 from .held import Held
+from .record import KEY, OF_EPISODE, note_taken, of_episode
 from .result import LossBook
 from .row import Piece, Row, integers_of, told
 
+_OWN = {f"{KEY}.{name}" for name in ("episode", "ending", "termination", "detail", "group_id", "group_index")}
 _KINDS = {LogprobKind.TEMPERED.value: "PROCESSED_LOGPROBS", LogprobKind.UNTEMPERED.value: "RAW_LOGPROBS"}
 
 
@@ -32,10 +35,11 @@ class ARTExporter(RoutedExporter):
     `functools.reduce(operator.or_, (TokenFlag[name] for name in names))`.
 
     `trajectory` has `reward`, which is required, the first and last policy version where those of all trained tokens
-    are told and integers, `metrics` (ending, turns, weights), and what of `Trajectory.metadata` is a plain value.
+    are told and integers, `metrics` (turns, histories), and as metadata what of `Trajectory.metadata` is a plain value,
+    and ids and ending as the record has them, each under `strands_sglang.` and its name.
 
     Routing: `[tokens, layers, top_k]`, -1 for the last token; `missing_routing` decides about any other without a row.
-    Cannot hold: per-turn credit, images, group, and which token has which weight version.
+    Cannot hold: per-turn credit, images, temperature, and which token has which weight version.
 
     Attributes:
         model: Name of the model in each history.
@@ -43,9 +47,14 @@ class ARTExporter(RoutedExporter):
 
     name: ClassVar[str] = "art"
     alignment: ClassVar[Alignment] = Alignment.FULL
-    held: ClassVar[frozenset[Held]] = frozenset(
-        {Held.REWARD, Held.TERMINATION, Held.METADATA, Held.WEIGHT_VERSIONS, Held.CONTEXT_LOGPROBS}
-    )
+    held: ClassVar[frozenset[Held]] = OF_EPISODE | {
+        Held.LOGPROBS,
+        Held.REWARD,
+        Held.METADATA,
+        Held.WEIGHT_VERSIONS,
+        Held.CONTEXT_LOGPROBS,
+        Held.LOGPROB_KIND,
+    }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **RoutedExporter.choices,
         "missing_logprob": ("raise", "mask", "keep"),
@@ -63,8 +72,6 @@ class ARTExporter(RoutedExporter):
 
     def _trajectory(self, rows: list[Row], losses: LossBook) -> dict[str, Any]:
         episode = rows[0].episode
-        plain = {name: value for name, value in episode.metadata.items() if isinstance(value, bool | int | float | str)}
-        losses.note(Held.METADATA, len(episode.metadata) - len(plain), "entries", "ART takes plain values only")
         versions = [version for row in rows for version in row.trained(row.versions)]
         numbers = integers_of(versions)
         if not numbers or len(set(numbers)) > 1:
@@ -75,8 +82,13 @@ class ARTExporter(RoutedExporter):
             "initial_policy_version": min(numbers, default=None),
             "final_policy_version": max(numbers, default=None),
             "metrics": {"turns": len(episode.turns), "histories": len(rows)},
-            "metadata": {**plain, "episode": episode.id, "ending": ending_of(rows[0]).value},
+            "metadata": {**_plain(episode), **_own(rows[0])},
         }
+
+    def _note_metadata(self, episode: Trajectory, losses: LossBook) -> None:
+        plain = _plain(episode)
+        losses.note(Held.METADATA, len(episode.metadata) - len(plain), "entries", "ART takes plain values only")
+        note_taken(episode, plain.keys() & _OWN, losses)
 
     def _history(self, row: Row) -> dict[str, Any]:
         routed = self._routing(row, lambda found: found.padded_rows(missing=self.missing_routing).tolist())
@@ -91,6 +103,17 @@ class ARTExporter(RoutedExporter):
             "routed_experts": routed,
             "top_k": len(routed[0][0]) if routed else None,
         }
+
+
+def _plain(episode: Trajectory) -> dict[str, bool | int | float | str]:
+    """Return what of an episode's metadata ART takes."""
+    return {name: value for name, value in episode.metadata.items() if isinstance(value, bool | int | float | str)}
+
+
+def _own(row: Row) -> dict[str, str | int]:
+    """Return what is written beside it, each entry on its own, since ART's metadata is flat."""
+    own = {**of_episode(row.episode), "ending": ending_of(row).value}
+    return {f"{KEY}.{name}": value for name, value in own.items()}
 
 
 def _flags(row: Row) -> list[list[str]]:

@@ -26,7 +26,8 @@ class AtroposExporter(OneRowExporter):
     `masks` is -100, as Atropos writes it; a trainable token without logprob is refused, masked, or
     (`missing_logprob="omit"`) the key is left out. `scores` is the episodes' rewards, which are required. `advantages`
     is the per-turn credit of that name per token, 0.0 where not trainable; the key is left out where no turn of the
-    group has it. Cannot hold: weight versions, routing, images, temperature, termination.
+    group has it. Cannot hold: weight versions, routing, images, temperature, termination, metadata, and the names of
+    groups and episodes.
 
     Attributes:
         advantage: Name of the per-turn number that is the advantage.
@@ -35,7 +36,7 @@ class AtroposExporter(OneRowExporter):
 
     name: ClassVar[str] = "atropos"
     alignment: ClassVar[Alignment] = Alignment.FULL
-    held: ClassVar[frozenset[Held]] = frozenset({Held.REWARD, Held.GROUP})
+    held: ClassVar[frozenset[Held]] = frozenset({Held.LOGPROBS, Held.REWARD})
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **OneRowExporter.choices,
         "missing_logprob": ("raise", "mask", "omit"),

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 from strands_sglang.errors import ExportError
 from strands_sglang.routing import Missing, RoutedExperts
-from strands_sglang.trajectory import Trajectory
+from strands_sglang.trajectory import Trajectory, Turn
 
 from .episode import check_episode
 from .held import Held, note_left_out, note_not_held
@@ -92,8 +92,7 @@ class Exporter:
             note_left_out(losses, episode, samples, side_calls=include_side_calls, discarded=include_discarded)
             cut = [Row.of(episode, sample, len(samples)) for sample in samples]
             rows += self._taken(episode, cut, losses)
-        episodes = {id(row.episode): row.episode for row in rows}.values()
-        note_not_held(losses, episodes, rows, self._held(), self._holds_credit)
+        note_not_held(losses, rows, self)
         return Exported(rows=tuple(self._rows(rows, losses)) if rows else (), losses=tuple(losses))
 
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterable[dict[str, Any]]:
@@ -104,9 +103,20 @@ class Exporter:
         """Return what the exporter holds, given its options."""
         return self.held
 
+    def _held_of(self, episode: Trajectory) -> frozenset[Held]:
+        """Return what the exporter holds of one episode, where that is not the same for all."""
+        return self._held()
+
     def _holds_credit(self, name: str) -> bool:
         """Say whether it exports the per-turn number of that name."""
         return False
+
+    def _credited(self, row: Row) -> Iterable[Turn]:
+        """Return the turns whose per-turn numbers stand in a row, of the names that are exported."""
+        return (piece.turn for piece in row.trained_pieces())
+
+    def _note_metadata(self, episode: Trajectory, losses: LossBook) -> None:
+        """Note what is lost of an episode's metadata, where the exporter holds metadata."""
 
     def _taken(self, episode: Trajectory, rows: list[Row], losses: LossBook) -> list[Row]:
         """Return the rows of one episode in which whatever is trainable can be trained as it is.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from strands_sglang.trajectory import Turn
 
 from .result import LossBook
-from .row import Row
+from .row import Piece, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +34,20 @@ class Call:
     versions: list[str | None]
 
 
+def whole_pieces(row: Row) -> list[Piece]:
+    """Return the turns of a row of which every token is trainable in it."""
+    return [piece for piece in row.trained_pieces() if all(row.mask[piece.start : piece.end])]
+
+
 def calls_of(row: Row, losses: LossBook) -> Iterator[Call]:
     """Yield the trained calls of a row, in order."""
-    for piece in row.trained_pieces():
+    whole = whole_pieces(row)
+    broken = row.trainable - sum(piece.end - piece.start for piece in whole)
+    losses.note("loss_mask", broken, "tokens", "another token of their turn is masked, and turns are whole")
+    after = row.mask[whole[-1].end if whole else 0 :].count(0)
+    losses.note("context", after, "tokens", "nothing is trained after them, and a prompt is given with what came of it")
+    for piece in whole:
         start, end = piece.start, piece.end
-        trained = sum(row.mask[start:end])
-        if trained < end - start:
-            losses.note("loss_mask", trained, "tokens", "another token of their turn is masked, and turns are whole")
-            continue
         measured = [value for value in row.logprobs[start:end] if value is not None]
         yield Call(
             turn=piece.turn,

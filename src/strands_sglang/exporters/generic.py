@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from strands_sglang.trajectory import Turn
 
 from .base import Alignment, Exporter
 from .held import Held
 from .result import LossBook
-from .row import Row
+from .row import Row, Span
 
 if TYPE_CHECKING:
     import pyarrow
@@ -27,10 +29,11 @@ class JSONLExporter(Exporter):
     """One JSON object per sample, for a line of its own.
 
     Alignment: full; `token_ids`, `loss_mask`, `logprobs`, `weight_versions` and each list of `credit` have one length,
-    null where a value is missing, also for a trainable token (`missing_logprob` is "keep" by default). `turns` says
-    where each turn of the branch stands, from `start` (its first sampled token) to `end`, and holds its facts: sampling
-    parameters, finish reason, calls, routing rows as the server gave them. Holds everything but sampled tokens that are
-    in no sample, which the losses count.
+    null where a value is missing, also for a trainable token (`missing_logprob` is "keep" by default). `turns` has each
+    turn of the branch, one that sampled nothing too: where its prompt (`prompt_start`) and what it sampled (`start` to
+    `end`) stand, its parent, conversation, lineage and fate, its own credit, how many of `image_data` are its own, and
+    the facts of both: sampling parameters, finish reason, calls, forks, routing rows as the server gave them. Holds
+    everything but turns and sampled tokens that are in no sample, which the losses count.
     """
 
     name: ClassVar[str] = "jsonl"
@@ -45,6 +48,9 @@ class JSONLExporter(Exporter):
 
     def _holds_credit(self, name: str) -> bool:
         return True
+
+    def _credited(self, row: Row) -> Iterable[Turn]:
+        return row.sample.turns
 
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
         for row in rows:
@@ -112,16 +118,26 @@ def _row(row: Row) -> dict[str, Any]:
         if ending is None
         else {"reason": ending.reason.value, "detail": ending.detail, "trainable": ending.trainable},
         "credit": {name: row.spread(name) for name in names},
-        "turns": [
-            {
-                "index": piece.turn.index,
-                "start": piece.start,
-                "end": piece.end,
-                "message_index": piece.turn.sampled.message_index,
-                "facts": copy.deepcopy(dict(piece.turn.sampled.facts)),
-            }
-            for piece in row.pieces()
-            if piece.sampled
-        ],
+        "turns": [_turn(span) for span in row.spans()],
         "metadata": row.metadata,
+    }
+
+
+def _turn(span: Span) -> dict[str, Any]:
+    """Return everything that is known of a turn."""
+    turn = span.turn
+    return {
+        "index": turn.index,
+        "parent": None if turn.parent is None else turn.parent.index,
+        "conversation": turn.conversation,
+        "lineage": turn.lineage.value,
+        "fate": turn.fate.value,
+        "prompt_start": span.prompt_start,
+        "start": span.start,
+        "end": span.end,
+        "images": len(turn.images),
+        "message_index": turn.sampled.message_index,
+        "credit": dict(turn.credit),
+        "facts": copy.deepcopy(dict(turn.sampled.facts)),
+        "prompt_facts": copy.deepcopy(dict(turn.prompt.facts)),
     }

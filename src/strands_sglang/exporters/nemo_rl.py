@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
 
+from strands_sglang.trajectory import Trajectory
+
 from .arrays import CHOICES, Arrays, column
 from .base import Alignment, RoutedExporter
 from .ending import Ending, ending_of
 from .held import Held
+from .record import KEY, OF_SAMPLE, note_taken, of_sample
 from .result import LossBook
 from .row import Decode, Piece, Row, number_of
 
@@ -26,7 +29,8 @@ class NeMoRLExporter(RoutedExporter):
 
     `loss_multiplier` is the sample's weight (1 over the samples of its episode), 0.0 where nothing in it is trained.
     `idx` is the group's (or, outside a group, the episode's) id as an integer. `total_reward` and `truncated` are what
-    NeMo-RL's own rollouts add to a batch; `extra_env_info` is `Trajectory.metadata`.
+    NeMo-RL's own rollouts add to a batch; `extra_env_info` is `Trajectory.metadata`, and beside it under
+    `strands_sglang` ids, ending, lineage and weight as the record has them.
 
     Routing: `routed_experts` `[n, layers, top_k]` on every message, zeros for the last token, int16 or int32. Cannot
     hold: per-turn credit, weight versions, images, temperature.
@@ -38,11 +42,14 @@ class NeMoRLExporter(RoutedExporter):
 
     name: ClassVar[str] = "nemo_rl"
     alignment: ClassVar[Alignment] = Alignment.TURN
-    held: ClassVar[frozenset[Held]] = frozenset({Held.REWARD, Held.GROUP, Held.TERMINATION, Held.METADATA, Held.WEIGHT})
+    held: ClassVar[frozenset[Held]] = OF_SAMPLE | {Held.LOGPROBS, Held.REWARD, Held.METADATA}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {**RoutedExporter.choices, "arrays": CHOICES}
 
     decode: Decode | None = None
     arrays: Arrays = "list"
+
+    def _note_metadata(self, episode: Trajectory, losses: LossBook) -> None:
+        note_taken(episode, {KEY}, losses)
 
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
         for row in rows:
@@ -51,9 +58,9 @@ class NeMoRLExporter(RoutedExporter):
             yield {
                 "message_log": self._messages(row),
                 "length": len(row.token_ids),
-                "extra_env_info": row.metadata or None,
+                "extra_env_info": {**row.metadata, KEY: of_sample(row)},
                 "loss_multiplier": row.sample.weight if row.trainable else 0.0,
-                "idx": number_of(row.episode.group_id or row.episode.id),
+                "idx": number_of(row.episode.id if row.episode.group_id is None else row.episode.group_id),
                 "total_reward": row.episode.reward,
                 "truncated": ending_of(row) is Ending.TRUNCATED,
             }

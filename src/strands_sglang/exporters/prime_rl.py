@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from strands_sglang.errors import ExportError
+from strands_sglang.trajectory import Trajectory
 
 from .base import Alignment, RoutedExporter
 from .held import Held, temperature_of
@@ -39,7 +40,7 @@ class PrimeRLExporter(RoutedExporter):
 
     name: ClassVar[str] = "prime_rl"
     alignment: ClassVar[Alignment] = Alignment.FULL
-    held: ClassVar[frozenset[Held]] = frozenset({Held.TEMPERATURE, Held.METADATA})
+    held: ClassVar[frozenset[Held]] = frozenset({Held.LOGPROBS, Held.TEMPERATURE, Held.METADATA})
 
     env_name: str | None = None
     advantage: str = "advantage"
@@ -49,10 +50,13 @@ class PrimeRLExporter(RoutedExporter):
     def _holds_credit(self, name: str) -> bool:
         return name == self.advantage
 
+    def _note_metadata(self, episode: Trajectory, losses: LossBook) -> None:
+        named = {"env_name"} if self.env_name in (None, episode.metadata.get("env_name")) else set()
+        unread = len(episode.metadata.keys() - named)
+        losses.note(Held.METADATA, unread, "entries", "only env_name has a place, and env_name= goes before it")
+
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
         for row in rows:
-            unread = len(row.episode.metadata.keys() - {"env_name"})
-            losses.note(Held.METADATA, unread, "entries", "only env_name has a place")
             credit = row.credit(self.advantage, missing=self.missing_credit)
             yield {
                 "token_ids": row.token_ids,

@@ -31,7 +31,7 @@ class Loss:
     why: str
 
     def __str__(self) -> str:
-        unit = self.unit.removesuffix("s") if self.count == 1 else self.unit
+        unit = self.unit if self.count != 1 else "entry" if self.unit == "entries" else self.unit.removesuffix("s")
         return f"{self.field}: {self.count} {unit}: {self.why}"
 
 

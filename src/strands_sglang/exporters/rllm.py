@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
 
+from strands_sglang.trajectory import Turn
+
 from .base import Alignment, Exporter
-from .calls import Call, calls_of
+from .calls import Call, calls_of, whole_pieces
 from .held import Held
+from .record import OF_SAMPLE, of_episode
 from .result import LossBook
 from .row import Row, integers_of, told
 
@@ -24,8 +27,9 @@ class RLLMExporter(Exporter):
 
     `advantage` is the per-turn credit of that name, one number a step; None where a turn has none. A step's `reward` is
     0.0 but for the last one of a trajectory, which has the episode's: it is required where there is a step.
-    `weight_version` is the oldest of a step's tokens where all are told and integers, else None. Cannot hold: routing,
-    images, temperature, group, and which token of a step has which weight version; the ending is in `artifacts`.
+    `weight_version` is the oldest of a step's tokens where all are told and integers, else None. `artifacts` has ids
+    and ending as the record has them. Cannot hold: routing, images, temperature, which token of a step has which weight
+    version, and tokens after which nothing is trained.
 
     Attributes:
         advantage: Name of the per-turn number that is a step's advantage.
@@ -33,9 +37,7 @@ class RLLMExporter(Exporter):
 
     name: ClassVar[str] = "rllm"
     alignment: ClassVar[Alignment] = Alignment.TURN
-    held: ClassVar[frozenset[Held]] = frozenset(
-        {Held.REWARD, Held.TERMINATION, Held.METADATA, Held.WEIGHT, Held.LINEAGE, Held.WEIGHT_VERSIONS}
-    )
+    held: ClassVar[frozenset[Held]] = OF_SAMPLE | {Held.LOGPROBS, Held.REWARD, Held.METADATA, Held.WEIGHT_VERSIONS}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **Exporter.choices,
         "missing_logprob": ("raise", "mask", "omit"),
@@ -46,15 +48,18 @@ class RLLMExporter(Exporter):
     def _holds_credit(self, name: str) -> bool:
         return name == self.advantage
 
+    def _credited(self, row: Row) -> Iterable[Turn]:
+        return (piece.turn for piece in whole_pieces(row))
+
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
         for _, group in groupby(rows, key=lambda row: id(row.episode)):
-            of_episode = list(group)
-            episode, ending = of_episode[0].episode, of_episode[0].episode.termination
+            of_one = list(group)
+            episode = of_one[0].episode
             yield {
                 "id": episode.id,
-                "task": of_episode[0].metadata,
-                "trajectories": [self._trajectory(row, losses) for row in of_episode],
-                "artifacts": {} if ending is None else {"ending": ending.reason.value, "detail": ending.detail},
+                "task": of_one[0].metadata,
+                "trajectories": [self._trajectory(row, losses) for row in of_one],
+                "artifacts": of_episode(episode),
                 "metrics": {},
             }
 

@@ -42,6 +42,23 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Where a turn stands in a row.
+
+    Attributes:
+        turn: The turn.
+        prompt_start: Position of the first token of its prompt.
+        start: Position of its first sampled token.
+        end: One past its last sampled token that stands in the row.
+    """
+
+    turn: Turn
+    prompt_start: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One sample as columns over all its tokens.
 
@@ -127,17 +144,25 @@ class Row:
             for value, mask in zip(self.logprobs, self.mask, strict=True)
         ]
 
-    def pieces(self) -> list[Piece]:
-        """Return where each segment of the record stands in the row, in order; empty ones are left out."""
-        pieces: list[Piece] = []
+    def spans(self) -> list[Span]:
+        """Return where each turn of the branch stands in the row, in order, also one without any tokens."""
+        spans: list[Span] = []
         position = 0
         turns = self.sample.turns
         for turn, after in zip_longest(turns, turns[1:]):
-            replaced = after.prompt.replaces if after is not None else 0
-            for length, sampled in ((len(turn.prompt), False), (len(turn.sampled) - replaced, True)):
-                if length:
-                    pieces.append(Piece(turn=turn, start=position, end=position + length, sampled=sampled))
-                position += length
+            start = position + len(turn.prompt)
+            end = start + len(turn.sampled) - (after.prompt.replaces if after is not None else 0)
+            spans.append(Span(turn=turn, prompt_start=position, start=start, end=end))
+            position = end
+        return spans
+
+    def pieces(self) -> list[Piece]:
+        """Return where each segment of the record stands in the row, in order; empty ones are left out."""
+        pieces: list[Piece] = []
+        for span in self.spans():
+            for start, end, sampled in ((span.prompt_start, span.start, False), (span.start, span.end, True)):
+                if end > start:
+                    pieces.append(Piece(turn=span.turn, start=start, end=end, sampled=sampled))
         return pieces
 
     def trained_pieces(self) -> list[Piece]:

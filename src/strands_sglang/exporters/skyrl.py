@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from strands_sglang.errors import ExportError
+from strands_sglang.trajectory import Trajectory, Turn
 
 from .base import Alignment, OneRowExporter, RoutedExporter
 from .ending import Ending, ending_of
 from .held import Held
 from .result import LossBook
-from .row import Row
+from .row import Piece, Row
 
 _STOP_REASONS = {
     Ending.COMPLETED: "stop",
@@ -38,7 +39,8 @@ class SkyRLExporter(RoutedExporter, OneRowExporter):
     filter of overlong rows keeps "stop" only.
 
     Routing: `[tokens, layers, top_k]` nested lists, zeros for the last token. Cannot hold: weight versions, images
-    (data URLs), temperature, and any credit but the one of `token_rewards`.
+    (data URLs), temperature, metadata, why an episode ended (but for the kind of ending), the id of an episode in a
+    group, and any credit but the one of `token_rewards`.
 
     Attributes:
         token_rewards: Name of a per-turn number to give as per-token rewards, at the last trainable token of the turn
@@ -48,7 +50,7 @@ class SkyRLExporter(RoutedExporter, OneRowExporter):
 
     name: ClassVar[str] = "skyrl"
     alignment: ClassVar[Alignment] = Alignment.RESPONSE
-    held: ClassVar[frozenset[Held]] = frozenset({Held.GROUP, Held.TERMINATION})
+    held: ClassVar[frozenset[Held]] = frozenset({Held.LOGPROBS})
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **RoutedExporter.choices,
         **OneRowExporter.choices,
@@ -62,8 +64,14 @@ class SkyRLExporter(RoutedExporter, OneRowExporter):
         held = RoutedExporter._held(self) | ({Held.WEIGHT} if self.several == "all" else set())
         return held if self.token_rewards else held | {Held.REWARD}
 
+    def _held_of(self, episode: Trajectory) -> frozenset[Held]:
+        return self._held() | ({Held.ID} if episode.group_id is None else {Held.GROUP, Held.GROUP_INDEX})
+
     def _holds_credit(self, name: str) -> bool:
         return name == self.token_rewards
+
+    def _credited(self, row: Row) -> Iterable[Turn]:
+        return (piece.turn for piece in _rewarded(row))
 
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
         last = [
@@ -96,12 +104,20 @@ class SkyRLExporter(RoutedExporter, OneRowExporter):
             return row.reward() if is_last else 0.0
         values = [0.0] * len(row.token_ids)
         credit = row.credit(self.token_rewards, missing=self.missing_credit)
-        for piece in row.trained_pieces() if credit is not None else ():
+        if credit is None and row.trainable and self.missing_credit is None:
+            row.lacks_credit(self.token_rewards)
+        for piece in _rewarded(row):
             last = max(position for position in range(piece.start, piece.end) if row.mask[position])
-            # A turn whose stop token alone is trained here has its reward in the row that trains the rest.
-            if row.sample.loss_mask[piece.start] and credit is not None:
-                values[last] = credit[last] or 0.0
+            values[last] = piece.turn.credit.get(self.token_rewards, self.missing_credit or 0.0)
         return row.response(values)
+
+
+def _rewarded(row: Row) -> list[Piece]:
+    """Return the trained turns whose rewards stand in a row.
+
+    A turn whose stop token alone is trained here has its reward in the row that trains the rest.
+    """
+    return [piece for piece in row.trained_pieces() if row.sample.loss_mask[piece.start]]
 
 
 def _check_apart(rows: list[Row]) -> None:

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, ClassVar
 
+from strands_sglang.trajectory import Trajectory
+
 from .base import Alignment, RoutedExporter
 from .ending import ending_of
 from .held import Held
+from .record import KEY, OF_SAMPLE, note_taken, of_sample
 from .result import LossBook
 from .row import Decode, Row, integer_of, number_of
 from .stitching import stitched
@@ -30,7 +33,8 @@ class SlimeExporter(RoutedExporter):
     `index` and `rollout_id` are the episode's id and `group_index` the group's, as integers: the number itself where
     the id is written as one (`trajectory.id = str(sample.index)`), else a number made of it. `weight_versions` lists
     the versions of the trained turns in order, one entry per version span. An episode whose ending is not trainable has
-    `remove_sample` set. `prompt`, `label` and the rest of `metadata` come from `Trajectory.metadata`.
+    `remove_sample` set. `prompt`, `label` and the rest of `metadata` come from `Trajectory.metadata`; beside it,
+    `metadata["strands_sglang"]` has ids, ending, lineage and weight as the record has them.
 
     Where every trained turn has a sampling mask, `rollout_top_p_token_ids` and `rollout_top_p_token_offsets` hold the
     ids that each trainable token was chosen from. Routing: `[len(tokens) - 1, layers, top_k]`, int32. Cannot hold:
@@ -42,9 +46,7 @@ class SlimeExporter(RoutedExporter):
 
     name: ClassVar[str] = "slime"
     alignment: ClassVar[Alignment] = Alignment.RESPONSE
-    held: ClassVar[frozenset[Held]] = frozenset(
-        {Held.REWARD, Held.GROUP, Held.TERMINATION, Held.METADATA, Held.WEIGHT, Held.WEIGHT_VERSIONS}
-    )
+    held: ClassVar[frozenset[Held]] = OF_SAMPLE | {Held.LOGPROBS, Held.REWARD, Held.METADATA, Held.WEIGHT_VERSIONS}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **RoutedExporter.choices,
         "missing_logprob": ("raise", "mask", "omit"),
@@ -58,7 +60,12 @@ class SlimeExporter(RoutedExporter):
         # What is lost of sampling masks is noted row by row.
         return RoutedExporter._held(self) | ({Held.SAMPLING_MASK} if self._replays_support else set())
 
+    def _note_metadata(self, episode: Trajectory, losses: LossBook) -> None:
+        note_taken(episode, {KEY}, losses)
+
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
+        if self._replays_support:
+            _note_untrained_support(rows, losses)
         for row in rows:
             yield self._row(row, losses)
 
@@ -83,7 +90,7 @@ class SlimeExporter(RoutedExporter):
             "rollout_log_probs": None if self.omits_logprobs else row.response(row.filled_logprobs(0.0)),
             "remove_sample": not any(row.mask),
             "status": ending_of(row).value,
-            "metadata": {**metadata, **_record(row)},
+            "metadata": {**metadata, KEY: of_sample(row)},
         }
         if self._replays_support:
             fields |= _support(row, losses)
@@ -147,6 +154,14 @@ def _versions(row: Row, losses: LossBook) -> list[str]:
     return versions
 
 
+def _note_untrained_support(rows: list[Row], losses: LossBook) -> None:
+    """Note the sampling masks of turns of which nothing is trained in any row."""
+    trained = {id(piece.turn) for row in rows for piece in row.trained_pieces()}
+    others = {id(turn): turn for row in rows for turn in row.sample.turns if id(turn) not in trained}
+    count = sum(turn.sampled.facts.get("sampling_mask") is not None for turn in others.values())
+    losses.note(Held.SAMPLING_MASK, count, "turns", "nothing of them is trained")
+
+
 def _support(row: Row, losses: LossBook) -> dict[str, Any]:
     """Return the ids that each trainable token was chosen from, over the response; nothing where some are unknown."""
     pieces = row.trained_pieces()
@@ -164,19 +179,3 @@ def _support(row: Row, losses: LossBook) -> dict[str, Any]:
         "rollout_top_p_token_ids": list(chain.from_iterable(response)),
         "rollout_top_p_token_offsets": [0, *accumulate(map(len, response))],
     }
-
-
-def _record(row: Row) -> dict[str, Any]:
-    """Return what the record says of a row that `Sample` has no field for, under one key of its metadata."""
-    ending, sample = row.episode.termination, row.sample
-    said = {
-        "episode": row.episode.id,
-        "sample": sample.index,
-        "lineage": sample.lineage.value,
-        "weight": sample.weight,
-        "termination": ending.reason.value if ending is not None else None,
-        "detail": ending.detail if ending is not None else None,
-        "group_id": row.episode.group_id,
-        "group_index": row.episode.group_index,
-    }
-    return {"strands_sglang": {name: value for name, value in said.items() if value is not None}}

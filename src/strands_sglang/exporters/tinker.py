@@ -24,7 +24,7 @@ class TinkerExporter(Exporter):
     before training. The loss functions of the service take no `mask`: `mask=False` leaves it out, where an advantage of
     0.0 has the same effect. Make `Datum(model_input=ModelInput.from_ints(row["model_input"]), loss_fn_inputs={name:
     TensorData(data=values, dtype="int64" if name == "target_tokens" else "float32", shape=[len(values)]) ...})`.
-    Cannot hold: the reward (it is in the advantages), weight versions, routing, images, temperature, group,
+    Cannot hold: the reward (it is in the advantages), weight versions, routing, images, temperature, ids,
     termination, metadata, and that several samples are one episode.
 
     Attributes:
@@ -35,7 +35,7 @@ class TinkerExporter(Exporter):
 
     name: ClassVar[str] = "tinker"
     alignment: ClassVar[Alignment] = Alignment.SHIFTED
-    held: ClassVar[frozenset[Held]] = frozenset()
+    held: ClassVar[frozenset[Held]] = frozenset({Held.LOGPROBS})
 
     advantage: str = "advantage"
     missing_credit: float | None = None

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from strands_sglang.errors import ExportError
+from strands_sglang.trajectory import Trajectory
 
 from .arrays import CHOICES, Arrays, column
 from .base import Alignment, Exporter, OneRowExporter
 from .ending import ending_of
 from .held import Held
+from .record import OF_SAMPLE, of_sample
 from .result import LossBook
-from .row import Row, number_of
+from .row import Row, integer_of, number_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +31,14 @@ class TRLExporter(OneRowExporter):
     without logprob is refused or masked; `missing_logprob="keep"` leaves it None: TRL then trains it as if trainer and
     engine agreed on it (ratio 1).
 
-    All other keys go to the reward functions, a list each: `episode_reward`, `episode_ending` and `episode_id`.
-    Cannot hold: per-turn credit, weight versions, routing, images, temperature, group.
+    All other keys go to the reward functions, a list each: `episode_reward`, `episode_ending`, `episode_id`,
+    `episode_metadata`, and `episode_record` with ids, ending, lineage and weight as the record has them.
+    Cannot hold: per-turn credit, weight versions, routing, images, temperature.
     """
 
     name: ClassVar[str] = "trl"
     alignment: ClassVar[Alignment] = Alignment.RESPONSE
-    held: ClassVar[frozenset[Held]] = frozenset({Held.REWARD, Held.TERMINATION})
+    held: ClassVar[frozenset[Held]] = OF_SAMPLE | {Held.LOGPROBS, Held.REWARD, Held.METADATA}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **OneRowExporter.choices,
         "missing_logprob": ("raise", "mask", "keep"),
@@ -50,6 +53,8 @@ class TRLExporter(OneRowExporter):
             "episode_reward": [row.episode.reward for row in rows],
             "episode_ending": [ending_of(row).value for row in rows],
             "episode_id": [row.episode.id for row in rows],
+            "episode_metadata": [row.metadata for row in rows],
+            "episode_record": [of_sample(row) for row in rows],
         }
 
 
@@ -64,7 +69,7 @@ class TRLAsyncExporter(Exporter):
     required where something is trained. `model_version` is the oldest version of the trained tokens. `group_id` is the
     group's (or, outside a group, the episode's) id as an integer. `prompt` and `completion` are the messages in
     `Trajectory.metadata` of these names, which TRL only logs. Cannot hold: several advantages or versions in a sample,
-    routing, images, temperature, termination.
+    routing, images, temperature, termination, the position in the group, and an id that is no number as it is written.
 
     Attributes:
         advantage: Name of the per-turn number that is the advantage.
@@ -74,7 +79,7 @@ class TRLAsyncExporter(Exporter):
 
     name: ClassVar[str] = "trl_async"
     alignment: ClassVar[Alignment] = Alignment.FULL
-    held: ClassVar[frozenset[Held]] = frozenset({Held.REWARD, Held.GROUP, Held.WEIGHT_VERSIONS})
+    held: ClassVar[frozenset[Held]] = frozenset({Held.LOGPROBS, Held.REWARD, Held.METADATA, Held.WEIGHT_VERSIONS})
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {**Exporter.choices, "arrays": CHOICES}
 
     advantage: str = "advantage"
@@ -87,8 +92,6 @@ class TRLAsyncExporter(Exporter):
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterable[dict[str, Any]]:
         for row in rows:
             metadata = row.metadata
-            unread = len(metadata.keys() - {"prompt", "completion"})
-            losses.note(Held.METADATA, unread, "entries", "only prompt and completion have a place")
             yield {
                 "prompt": metadata.get("prompt", []),
                 "completion": metadata.get("completion", []),
@@ -97,12 +100,18 @@ class TRLAsyncExporter(Exporter):
                 "old_log_probs": column(row.filled_logprobs(0.0), "float32", self.arrays),
                 "advantage": self._advantage(row),
                 "model_version": self._version(row, losses),
-                "group_id": number_of(row.episode.group_id or row.episode.id),
+                "group_id": number_of(row.episode.id if row.episode.group_id is None else row.episode.group_id),
                 "metrics": {"reward": row.episode.reward} if row.episode.reward is not None else {},
             }
 
-    def _held(self) -> frozenset[Held]:
-        return self.held | {Held.METADATA}
+    def _held_of(self, episode: Trajectory) -> frozenset[Held]:
+        # Of an id that is no number only a number made of it is given, from which nobody reads the id.
+        given, part = (episode.id, Held.ID) if episode.group_id is None else (episode.group_id, Held.GROUP)
+        return self.held | {part} if integer_of(given) is not None else self.held
+
+    def _note_metadata(self, episode: Trajectory, losses: LossBook) -> None:
+        unread = len(episode.metadata.keys() - {"prompt", "completion"})
+        losses.note(Held.METADATA, unread, "entries", "only prompt and completion have a place")
 
     def _advantage(self, row: Row) -> float:
         if not row.trainable:

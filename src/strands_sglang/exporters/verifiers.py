@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from strands_sglang.trajectory import Trajectory
+
 from .base import Alignment, Exporter
 from .held import Held
+from .record import KEY, OF_SAMPLE, note_taken, of_sample
 from .result import LossBook
 from .row import Decode, Piece, Row
 
@@ -21,8 +24,9 @@ class VerifiersExporter(Exporter):
     sampled it, "user" everywhere else, tool results too. A trainable token without logprob is refused or masked.
 
     `parent` counts within the chain: add the number of nodes that stand before it in a trace. `advantages` is the
-    per-turn credit of that name, None where the turn has none. Cannot hold: weight versions, routing (uint8 arrays),
-    images, temperature, group, termination, and that several samples are one episode.
+    per-turn credit of that name, None where the turn has none. `info` is `Trajectory.metadata`, and beside it under
+    `strands_sglang` ids, ending, lineage and weight as the record has them. Cannot hold: weight versions, routing
+    (uint8 arrays), images, temperature.
 
     Attributes:
         advantage: Name of the per-turn number that is the advantage.
@@ -31,13 +35,16 @@ class VerifiersExporter(Exporter):
 
     name: ClassVar[str] = "verifiers"
     alignment: ClassVar[Alignment] = Alignment.TURN
-    held: ClassVar[frozenset[Held]] = frozenset({Held.REWARD, Held.METADATA})
+    held: ClassVar[frozenset[Held]] = OF_SAMPLE | {Held.LOGPROBS, Held.REWARD, Held.METADATA}
 
     advantage: str = "advantage"
     decode: Decode | None = None
 
     def _holds_credit(self, name: str) -> bool:
         return name == self.advantage
+
+    def _note_metadata(self, episode: Trajectory, losses: LossBook) -> None:
+        note_taken(episode, {KEY}, losses)
 
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
         for row in rows:
@@ -46,7 +53,7 @@ class VerifiersExporter(Exporter):
             yield {
                 "nodes": [self._node(row, number, piece) for number, piece in enumerate(row.pieces())],
                 "rewards": {} if row.episode.reward is None else {"reward": row.episode.reward},
-                "info": {**row.metadata, "episode": row.episode.id},
+                "info": {**row.metadata, KEY: of_sample(row)},
             }
 
     def _node(self, row: Row, number: int, piece: Piece) -> dict[str, Any]:

@@ -8,8 +8,11 @@ from typing import Any, ClassVar
 
 from .base import Alignment, OneRowExporter, RoutedExporter
 from .held import Held
+from .record import KEY, OF_SAMPLE, of_sample
 from .result import LossBook
 from .row import Row, integers_of, told
+
+_OWN = ("min_global_steps", "max_global_steps", KEY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +26,12 @@ class VerlExporter(RoutedExporter, OneRowExporter):
 
     verl takes one output per episode: several samples are refused unless `several=` says otherwise. `extra_fields`
     holds the lowest and highest weight version as `min_global_steps` and `max_global_steps` where those of all
-    trained tokens are told and integers.
+    trained tokens are told and integers, and under `strands_sglang` ids, ending, lineage, weight and metadata as the
+    record has them.
 
     Routing: a row per token of prompt and response by absolute position, zeros for the last, int16 or int32. Cannot
     hold: per-turn credit (but the names in `extra_credit`, which go to `extra_fields` as a list per turn), images
-    (data URLs), temperature, group, termination, and which token has which weight version.
+    (data URLs), temperature, and which token has which weight version.
 
     Attributes:
         extra_credit: Names of per-turn numbers to put into `extra_fields`, one entry per trained turn, None where a
@@ -36,7 +40,7 @@ class VerlExporter(RoutedExporter, OneRowExporter):
 
     name: ClassVar[str] = "verl"
     alignment: ClassVar[Alignment] = Alignment.RESPONSE
-    held: ClassVar[frozenset[Held]] = frozenset({Held.REWARD})
+    held: ClassVar[frozenset[Held]] = OF_SAMPLE | {Held.LOGPROBS, Held.REWARD, Held.METADATA}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **RoutedExporter.choices,
         **OneRowExporter.choices,
@@ -46,7 +50,7 @@ class VerlExporter(RoutedExporter, OneRowExporter):
     extra_credit: tuple[str, ...] = ()
 
     def _holds_credit(self, name: str) -> bool:
-        return name in self.extra_credit
+        return name in self.extra_credit and name not in _OWN
 
     def _rows(self, rows: list[Row], losses: LossBook) -> Iterator[dict[str, Any]]:
         for row in rows:
@@ -68,7 +72,11 @@ class VerlExporter(RoutedExporter, OneRowExporter):
             "metrics": {
                 "generate_sequences": sum(_seconds(piece.turn.sampled.facts) for piece in pieces if piece.sampled)
             },
-            "extra_fields": {**self._versions(row, losses), **self._per_turn(row)},
+            "extra_fields": {
+                **self._per_turn(row),
+                **self._versions(row, losses),
+                KEY: {**of_sample(row), "metadata": row.metadata},
+            },
         }
 
     def _versions(self, row: Row, losses: LossBook) -> dict[str, int]:

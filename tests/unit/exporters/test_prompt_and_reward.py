@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from strands_sglang.errors import ExportError
 from strands_sglang.exporters import get_exporter
 from strands_sglang.termination import Termination, TerminationReason
 from strands_sglang.trajectory import Trajectory
@@ -63,3 +64,10 @@ def test_an_episode_of_which_nothing_is_trained_needs_no_reward_of_a_step() -> N
     row = get_exporter("rllm").export(whole(reward=None, termination=TIMEOUT)).row
 
     assert row["trajectories"][0]["steps"] == []
+
+
+def test_skyrl_makes_up_no_reward_where_no_turn_has_the_number() -> None:
+    with pytest.raises(ExportError, match=r"turns \[0, 1\] have no credit 'score'"):
+        get_exporter("skyrl", token_rewards="score").export(whole())
+    filled = get_exporter("skyrl", token_rewards="score", missing_credit=0.25).export(whole()).row
+    assert filled["rewards"] == [[0.0, 0.25, 0.0, 0.25]]

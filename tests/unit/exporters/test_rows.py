@@ -23,6 +23,8 @@ from .trees import branching, linear
 FACTS = {"sampling_params": {"temperature": 0.5}, "finish_reason": "stop", "matched": 1002, "latency": 2.0}
 LOGPROBS = {token: -token / 1024 for token in range(1000, 1010)}
 LAYERS, TOP_K = 2, 2
+OF_EPISODE = {"episode": "12", "group_id": "3", "group_index": 4}
+OF_SAMPLE = {**OF_EPISODE, "sample": 0, "lineage": "main", "weight": 1.0}
 
 
 def episode(**fields: Any) -> Trajectory:
@@ -81,14 +83,7 @@ def test_slime() -> None:
         "status": "completed",
         "metadata": {
             "source": "toy",
-            "strands_sglang": {
-                "episode": "12",
-                "sample": 0,
-                "lineage": "main",
-                "weight": 1.0,
-                "group_id": "3",
-                "group_index": 4,
-            },
+            "strands_sglang": OF_SAMPLE,
         },
     }
 
@@ -162,7 +157,7 @@ def test_miles_says_that_it_reads_integers_only() -> None:
 
 
 def test_verl() -> None:
-    row = get_exporter("verl", extra_credit=("advantage",)).export(episode()).row
+    row = get_exporter("verl", extra_credit=("advantage",)).export(episode(metadata={"task": "sum"})).row
 
     assert row == {
         "prompt_ids": [1, 2],
@@ -173,7 +168,12 @@ def test_verl() -> None:
         "reward_score": 0.5,
         "num_turns": 4,
         "metrics": {"generate_sequences": 4.0},
-        "extra_fields": {"min_global_steps": 250, "max_global_steps": 250, "advantage": [0.25, 0.75]},
+        "extra_fields": {
+            "min_global_steps": 250,
+            "max_global_steps": 250,
+            "advantage": [0.25, 0.75],
+            "strands_sglang": {**OF_SAMPLE, "metadata": {"task": "sum"}},
+        },
     }
 
 
@@ -181,12 +181,13 @@ def test_verl_takes_the_lowest_and_highest_version() -> None:
     made = resampled(0, episode(), weight_spans=(("7", 0, 1), ("8", 1, 2)))
     other = resampled(0, episode(), weight_spans=(("default", 0, 2),))
 
-    assert get_exporter("verl").export(made).row["extra_fields"] == {"min_global_steps": 7, "max_global_steps": 250}
-    assert get_exporter("verl").export(other).row["extra_fields"] == {}
+    both = get_exporter("verl").export(made).row["extra_fields"]
+    assert (both["min_global_steps"], both["max_global_steps"]) == (7, 250)
+    assert get_exporter("verl").export(other).row["extra_fields"].keys() == {"strands_sglang"}
 
 
 def test_trl() -> None:
-    row = get_exporter("trl").export([episode(), episode(id="13", reward=None)]).row
+    row = get_exporter("trl").export([episode(metadata={"task": "sum"}), episode(id="13", reward=None)]).row
 
     assert row == {
         "prompt_ids": [[1, 2]] * 2,
@@ -196,6 +197,8 @@ def test_trl() -> None:
         "episode_reward": [0.5, None],
         "episode_ending": ["completed"] * 2,
         "episode_id": ["12", "13"],
+        "episode_metadata": [{"task": "sum"}, {}],
+        "episode_record": [OF_SAMPLE, {**OF_SAMPLE, "episode": "13"}],
     }
 
 
@@ -388,7 +391,7 @@ def test_nemo_rl() -> None:
             },
         ],
         "length": 6,
-        "extra_env_info": None,
+        "extra_env_info": {"strands_sglang": {**OF_SAMPLE, "termination": "max_tokens", "detail": ""}},
         "loss_multiplier": 1.0,
         "idx": 3,
         "total_reward": 0.5,
@@ -428,7 +431,13 @@ def test_art() -> None:
         "initial_policy_version": 250,
         "final_policy_version": 250,
         "metrics": {"turns": 2, "histories": 1},
-        "metadata": {"task": "sum", "episode": "12", "ending": "completed"},
+        "metadata": {
+            "task": "sum",
+            "strands_sglang.episode": "12",
+            "strands_sglang.group_id": "3",
+            "strands_sglang.group_index": 4,
+            "strands_sglang.ending": "completed",
+        },
     }
     (history,) = row["tokenized_histories"]
     sampled = ["EXACT", "ASSISTANT", "OUTPUT", "SAMPLED"]
@@ -482,7 +491,7 @@ def test_agent_lightning() -> None:
                 "metadata": {"turn": 1},
             },
         ],
-        "metadata": {"task": "sum"},
+        "metadata": {"task": "sum", "strands_sglang": OF_EPISODE},
     }
 
 
@@ -517,7 +526,7 @@ def test_rllm() -> None:
             "weight_version": None,
         },
     ]
-    assert result.row["artifacts"] == {"ending": "max_tokens", "detail": ""}
+    assert result.row["artifacts"] == {**OF_EPISODE, "termination": "max_tokens", "detail": ""}
     assert sum(loss.count for loss in result.losses if loss.field == "weight_versions") == 3
 
 
@@ -525,7 +534,7 @@ def test_verifiers() -> None:
     row = get_exporter("verifiers", decode=str).export(episode(metadata={"task": "sum"})).row
 
     assert row["rewards"] == {"reward": 0.5}
-    assert row["info"] == {"task": "sum", "episode": "12"}
+    assert row["info"] == {"task": "sum", "strands_sglang": OF_SAMPLE}
     assert row["nodes"][:2] == [
         {
             "parent": None,
@@ -554,7 +563,21 @@ def test_jsonl_holds_the_whole_record_of_a_sample() -> None:
     row = get_exporter("jsonl").export(made).row
 
     assert row["termination"] == {"reason": "max_tokens", "detail": "", "trainable": True}
-    assert row["turns"][1] == {"index": 1, "start": 5, "end": 6, "message_index": 3, "facts": FACTS}
+    assert row["turns"][1] == {
+        "index": 1,
+        "parent": 0,
+        "conversation": 0,
+        "lineage": "main",
+        "fate": "kept",
+        "prompt_start": 4,
+        "start": 5,
+        "end": 6,
+        "images": 0,
+        "message_index": 3,
+        "credit": {"advantage": 0.75},
+        "facts": FACTS,
+        "prompt_facts": {},
+    }
     assert row["credit"] == {"advantage": [None, None, 0.25, 0.25, None, 0.75]}
     assert row["weight_versions"] == [None, None, "250", "250", None, "250"]
     assert (row["prompt_length"], row["sample"], row["samples"], row["weight"]) == (2, 0, 1, 1.0)
