@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from strands_sglang.errors import ExportError
-from strands_sglang.trajectory import Trajectory
+from strands_sglang.trajectory import Trajectory, Turn
 
 from .base import Alignment, RoutedExporter
-from .held import Held, temperature_of
+from .held import Held, is_tempered, temperature_of
 from .result import LossBook
 from .row import Row
+
+_GREEDY_BELOW = 1e-6  # where SGLang takes the likeliest token, whose logprob is not after that temperature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +25,10 @@ class PrimeRLExporter(RoutedExporter):
     False has logprob 0.0, temperature 1.0 and advantage 0.0, which prime-rl does not read; a trainable one without
     logprob is refused or masked.
 
-    prime-rl divides its logits by each token's temperature: a trained turn without one is refused unless
-    `temperature=` says it, and so is temperature 0, at which a token has no such logprob. `advantages` is the per-turn
+    prime-rl divides its logits by each token's temperature, and compares with `logprobs`: a trained turn without one is
+    refused unless `temperature=` says it, and so is one whose logprobs are not after the temperature that sampled it:
+    temperature 0, and where the record says "untempered". `temperature=1.0` gives the latter as sampled at 1, which is
+    the temperature of their logprobs. `advantages` is the per-turn
     credit of that name; None where no turn has it, which prime-rl's orchestrator then has to fill.
 
     Routing: `RoutedExperts` as `{"data": bytes, "shape": [tokens, layers, top_k], "dtype"}`, zeros for the last token.
@@ -35,12 +39,13 @@ class PrimeRLExporter(RoutedExporter):
         env_name: Name of the environment; None takes `Trajectory.metadata["env_name"]`.
         advantage: Name of the per-turn number that is the advantage.
         missing_credit: What a trained turn gets that has no such number where others do; None to refuse it.
-        temperature: Temperature of turns whose sampling parameters do not tell one; None to refuse them.
+        temperature: Temperature of turns that tell none, and, where it is 1.0, of those whose logprobs are untempered;
+            None to refuse them.
     """
 
     name: ClassVar[str] = "prime_rl"
     alignment: ClassVar[Alignment] = Alignment.FULL
-    held: ClassVar[frozenset[Held]] = frozenset({Held.LOGPROBS, Held.TEMPERATURE, Held.METADATA})
+    held: ClassVar[frozenset[Held]] = frozenset({Held.LOGPROBS, Held.TEMPERATURE, Held.LOGPROB_KIND, Held.METADATA})
 
     env_name: str | None = None
     advantage: str = "advantage"
@@ -80,16 +85,26 @@ class PrimeRLExporter(RoutedExporter):
     def _temperatures(self, row: Row) -> list[float]:
         values = [1.0] * len(row.token_ids)
         for piece in row.trained_pieces():
-            told = temperature_of(piece.turn.sampled.facts)
-            value = told if told is not None else self.temperature
-            if not value or value < 0:
-                raise ExportError(
-                    f"{row.name}: turn {piece.turn.index} was sampled at "
-                    f"{'a temperature that the record does not tell' if value is None else f'temperature {value}'}",
-                    hint="sample with an explicit temperature above 0, or give temperature= for turns that tell none",
-                )
+            value = self._temperature(row, piece.turn)
             values[piece.start : piece.end] = [value] * (piece.end - piece.start)
         return [value if mask else 1.0 for value, mask in zip(values, row.mask, strict=True)]
+
+    def _temperature(self, row: Row, turn: Turn) -> float:
+        """Return the temperature of a turn's logprobs."""
+        facts = turn.sampled.facts
+        told = temperature_of(facts)
+        value = told if told is not None else self.temperature
+        if not is_tempered(facts) and 1.0 in (value, self.temperature):
+            return 1.0
+        if value is not None and value >= _GREEDY_BELOW and is_tempered(facts):
+            return value
+        sampled = "a temperature that the record does not tell" if value is None else f"temperature {value}"
+        raise ExportError(
+            f"{row.name}: turn {turn.index} was sampled at {sampled}"
+            f"{'' if is_tempered(facts) else ', and its logprobs are those of temperature 1'}",
+            hint="sample at an explicit temperature above 0; temperature= says that of turns that tell none, and "
+            "temperature=1.0 takes turns whose logprobs are those of temperature 1 as sampled at it",
+        )
 
     def _routed(self, row: Row) -> dict[str, Any] | None:
         rows = self._routing(row, lambda found: found.padded_rows(missing=self.missing_routing))
