@@ -77,3 +77,64 @@ def test_in_any_order_each_prompt_gets_its_own_answers(trajectory: Trajectory, d
             tuple((span.version, span.start, span.end) for span in reply.weight_versions) == turn.sampled.weight_spans
         )
     assert replay.unplayed == []
+
+
+@st.composite
+def carried_on(draw: st.DrawFn) -> Trajectory:
+    """One turn whose parts told of their weights in different ways: not at all, one version for all, each its own."""
+    spans: list[tuple[str, int, int]] = []
+    widened: list[list[int]] = []
+    length = 0
+    for _ in range(draw(st.integers(1, 6))):
+        end = length + draw(st.integers(1, 3))
+        kind, version = draw(st.sampled_from(["unknown", "widened", "exact"])), draw(st.sampled_from("ab"))
+        after = bool(spans) and spans[-1][2] == length
+        if spans and not after:
+            version = "b" if spans[-1][0] == "a" else "a"
+        if kind != "unknown":
+            if after and spans[-1][0] == version and ([spans[-1][1], length] in widened) == (kind == "widened"):
+                begin = spans.pop()[1]  # as the library joins them
+                widened = [pair for pair in widened if pair[0] != begin]
+            else:
+                begin = length
+            spans.append((version, begin, end))
+            widened += [[begin, end]] if kind == "widened" else []
+        length = end
+    values = draw(st.lists(st.none() | st.floats(-9, 0), min_size=length, max_size=length))
+    facts = {"finish_reason": "length", "prompt_tokens": 2, "cached_tokens": draw(st.integers(0, 2))}
+    sampled = Segment.of(
+        SegmentKind.SAMPLED,
+        range(5, 5 + length),
+        values,
+        weight_spans=tuple(spans),
+        facts={**facts, "weights_widened": widened},
+    )
+    turn = Turn(
+        index=0,
+        parent=None,
+        prompt=Segment.of(SegmentKind.PROMPT, [1, 2]),
+        sampled=sampled,
+        conversation=0,
+        lineage=Lineage.MAIN,
+    )
+    return Trajectory(turns=[turn])
+
+
+@settings(deadline=None, max_examples=80)
+@given(carried_on())
+def test_whatever_was_told_of_the_weights_is_told_again(trajectory: Trajectory) -> None:
+    replay = Replay(trajectory)
+    (turn,) = trajectory.turns
+
+    async def play() -> GenerateReply:
+        return await replay.client().send(GenerateRequest(input_ids=[1, 2]))
+
+    reply = asyncio.run(play())
+
+    assert reply.output_ids == turn.sampled.ids.tolist()
+    assert reply.output_logprobs == turn.sampled.logprob_list()
+    spans = reply.weight_versions
+    assert tuple((span.version, span.start, span.end) for span in spans) == turn.sampled.weight_spans
+    assert [[span.start, span.end] for span in spans if span.widened] == turn.sampled.facts["weights_widened"]
+    assert (reply.prompt_tokens, reply.cached_tokens) == (2, turn.sampled.facts["cached_tokens"])
+    assert replay.unplayed == []

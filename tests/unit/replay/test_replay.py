@@ -379,3 +379,225 @@ async def test_a_fact_of_another_kind_is_never_played(fact: str, odd: Any) -> No
 
     with pytest.raises(RecordError, match=rf"turns\[0\].sampled.facts.{fact} is "):
         await Replay(trajectory).client().send(GenerateRequest(input_ids=[5, 6], sampling_params={}))
+
+
+PICTURE, OTHER = "data:image/png;base64,AAAA", "data:image/png;base64,BBBB"
+
+
+def with_images(*images: tuple[str, ...]) -> Trajectory:
+    """Turns of one prompt, each after its own images."""
+    trajectory = Trajectory()
+    for index, shown in enumerate(images):
+        trajectory.add(
+            RecordedTurn(
+                index=index,
+                parent=None,
+                prompt=Segment.of(SegmentKind.PROMPT, [1, 2]),
+                sampled=Segment.of(SegmentKind.SAMPLED, [3 + index], [-1.0], facts={"finish_reason": "length"}),
+                conversation=0,
+                lineage=Lineage.MAIN,
+                images=shown,
+            )
+        )
+    return trajectory
+
+
+@pytest.mark.parametrize(
+    ("recorded", "asked", "words"),
+    [
+        ((PICTURE,), (OTHER,), "image 0 is another one: 1 recorded and 1 asked"),
+        ((PICTURE, PICTURE), (PICTURE, OTHER), "image 1 is another one: 2 recorded and 2 asked"),
+        ((PICTURE,), (), "not as many images: 1 recorded and 0 asked"),
+        ((), (PICTURE,), "not as many images: 0 recorded and 1 asked"),
+        ((PICTURE,), (PICTURE, PICTURE), "not as many images: 1 recorded and 2 asked"),
+    ],
+)
+async def test_other_images_are_another_request(recorded: tuple[str, ...], asked: tuple[str, ...], words: str) -> None:
+    replay = Replay(with_images(recorded))
+    with pytest.raises(ReplayMismatchError, match="turn 0 .* same tokens, but " + words) as caught:
+        await replay.client().send(GenerateRequest(input_ids=[1, 2], image_data=asked))
+    assert replay.mismatches == [caught.value]
+    assert replay.unplayed
+
+    reply = await replay.client().send(GenerateRequest(input_ids=[1, 2], image_data=recorded))
+    assert reply.output_ids == [3]
+    with pytest.raises(ReplayMismatchError, match="asked for once more"):
+        await replay.client().send(GenerateRequest(input_ids=[1, 2], image_data=recorded))
+
+
+async def test_turns_of_the_same_tokens_are_told_apart_by_their_images() -> None:
+    replay = Replay(with_images((PICTURE,), (OTHER,), ()))
+    client = replay.client()
+
+    for asked, answer in (((), 5), ((OTHER,), 4), ((PICTURE,), 3)):
+        assert (await client.send(GenerateRequest(input_ids=[1, 2], image_data=asked))).output_ids == [answer]
+    assert replay.unplayed == []
+
+
+async def test_images_of_earlier_turns_count_too() -> None:
+    trajectory = with_images((PICTURE,))
+    (first,) = trajectory.turns
+    trajectory.add(
+        RecordedTurn(
+            index=1,
+            parent=first,
+            prompt=Segment.of(SegmentKind.PROMPT, [8]),
+            sampled=Segment.of(SegmentKind.SAMPLED, [9], [-1.0]),
+            conversation=0,
+            lineage=Lineage.MAIN,
+            images=(OTHER,),
+        )
+    )
+    client = Replay(trajectory).client()
+
+    with pytest.raises(ReplayMismatchError, match=r"turn 1 .*image 0 is another one: 2 recorded and 1 asked"):
+        await client.send(GenerateRequest(input_ids=[1, 2, 3, 8], image_data=[OTHER]))
+    reply = await client.send(GenerateRequest(input_ids=[1, 2, 3, 8], image_data=[PICTURE, OTHER]))
+    assert reply.output_ids == [9]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_that_was_carried_on_tells_of_its_weights_what_was_told(stream: bool) -> None:
+    """The first part names no weights, the second one version, the third each."""
+
+    def part(*ids: int, finish: Any = "abort", **told: Any) -> Turn:
+        return Turn(ids=ids, logprobs=[-id / 100 for id in ids], finish=finish, **told)
+
+    parts = [
+        part(40, 41, without=["weight_version", "weight_versions"]),
+        part(42, weight_version="v1", without=["weight_versions"]),
+        part(43, 44, 1017, finish="stop", weight_versions=versions(("v1", 0, 1), ("v2", 1, 3))),
+    ]
+    model = model_of(scripted(*parts), stream=stream)
+    await Agent(model=model, callback_handler=None).invoke_async("Hello?")
+
+    replay = Replay(model.trajectory)
+    again = model_of(replay.client(), stream=stream)
+    await Agent(model=again, callback_handler=None).invoke_async("Hello?")
+
+    (one,), (other,) = model.trajectory.turns, again.trajectory.turns
+    assert one.sampled.weight_spans == (("v1", 2, 3), ("v1", 3, 4), ("v2", 4, 6))
+    assert other.sampled.weight_spans == one.sampled.weight_spans
+    assert other.sampled.ids == one.sampled.ids
+    assert other.sampled.logprob_list() == one.sampled.logprob_list()
+    for name in ("weights_widened", "resumptions", "finish_reason", "matched", "prompt_tokens", "cached_tokens"):
+        assert other.sampled.facts.get(name) == one.sampled.facts.get(name)
+    assert replay.unplayed == []
+
+
+def versions(*spans: tuple[str, int, int]) -> list[dict[str, Any]]:
+    return [{"version": name, "start": start, "end": end} for name, start, end in spans]
+
+
+def rows_of(count: int, *, first: int = 0) -> str:
+    """Rows of one number each, which is their position."""
+    return base64.b64encode(b"".join(at.to_bytes(4, "little") for at in range(first, first + count))).decode()
+
+
+def carried_on(spans: tuple[tuple[str, int, int], ...], **facts: Any) -> Trajectory:
+    """One turn of 3 prompt and 4 sampled tokens."""
+    trajectory = Trajectory()
+    trajectory.add(
+        RecordedTurn(
+            index=0,
+            parent=None,
+            prompt=Segment.of(SegmentKind.PROMPT, [1, 2, 3]),
+            sampled=Segment.of(
+                SegmentKind.SAMPLED, [4, 5, 6, 7], weight_spans=spans, facts={"finish_reason": "length", **facts}
+            ),
+            conversation=0,
+            lineage=Lineage.MAIN,
+        )
+    )
+    return trajectory
+
+
+@pytest.mark.parametrize("start", [0, 2])
+async def test_rows_of_an_answer_in_parts_are_those_of_their_positions(start: int) -> None:
+    rows = {"routed_experts": rows_of(6 - start, first=start), "indexer_topk": rows_of(6)}
+    trajectory = carried_on((("2", 2, 4),), **rows, routed_experts_start_len=start)
+    request = GenerateRequest(
+        input_ids=[1, 2, 3], return_routed_experts=True, return_indexer_topk=True, routed_experts_start_len=start
+    )
+
+    reply = await Replay(trajectory).client().send(request)
+
+    assert {"routed_experts": reply.routed_experts, "indexer_topk": reply.indexer_topk} == rows
+    assert (reply.routed_experts_refed, reply.indexer_topk_refed) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("spans", "widened"),
+    [
+        ((("1", 0, 2), ("2", 2, 4)), None),
+        ((("1", 0, 4),), [[0, 4]]),
+        ((("2", 2, 4),), None),
+        ((), None),
+    ],
+)
+async def test_rows_of_another_prefill_stay_those(spans: tuple[tuple[str, int, int], ...], widened: Any) -> None:
+    rows = {"routed_experts": rows_of(6), "indexer_topk": rows_of(6)}
+    refed = {"routed_experts_refed": [[0, 4]], "indexer_topk_refed": [[0, 4]]}
+    told = {} if widened is None else {"weights_widened": widened}
+    trajectory = carried_on(spans, **rows, **refed, **told, routed_experts_start_len=0)
+    request = GenerateRequest(input_ids=[1, 2, 3], return_routed_experts=True, return_indexer_topk=True)
+
+    reply = await Replay(trajectory).client().send(request)
+
+    assert {"routed_experts": reply.routed_experts, "indexer_topk": reply.indexer_topk} == rows
+    assert (reply.routed_experts_refed, reply.indexer_topk_refed) == (((0, 4),), ((0, 4),))
+    assert tuple((span.version, span.start, span.end) for span in reply.weight_versions) == spans
+
+
+async def test_rows_that_do_not_fit_an_answer_in_parts_are_not_played() -> None:
+    for rows in ("AAAA", "!" * 32, rows_of(5)):
+        trajectory = carried_on((("2", 2, 4),), indexer_topk=rows)
+        with pytest.raises(RecordError, match="indexer_topk is not base64 of 6 rows"):
+            await Replay(trajectory).client().send(GenerateRequest(input_ids=[1, 2, 3]))
+
+
+async def test_an_answer_in_parts_is_not_cut_short_by_a_smaller_budget() -> None:
+    request = GenerateRequest(input_ids=[1, 2, 3], sampling_params={"max_new_tokens": 2})
+
+    with pytest.raises(ReplayMismatchError, match="turn 0 has 4 tokens, but only 2 are asked for"):
+        await Replay(carried_on((("2", 2, 4),))).client().send(request)
+
+
+async def test_however_many_parts_there_were_they_are_played() -> None:
+    trajectory = Trajectory()
+    spans = tuple((str(at), at, at + 1) for at in range(0, 60, 2))
+    trajectory.add(
+        RecordedTurn(
+            index=0,
+            parent=None,
+            prompt=Segment.of(SegmentKind.PROMPT, [1]),
+            sampled=Segment.of(SegmentKind.SAMPLED, range(60), weight_spans=spans),
+            conversation=0,
+            lineage=Lineage.MAIN,
+        )
+    )
+
+    reply = await Replay(trajectory).client().send(GenerateRequest(input_ids=[1]))
+
+    assert reply.output_ids == list(range(60))
+    assert tuple((span.version, span.start, span.end) for span in reply.weight_versions) == spans
+
+
+async def test_a_replay_of_nothing_has_a_client() -> None:
+    with pytest.raises(ReplayMismatchError, match="all 0 recorded turns were played"):
+        await Replay(Trajectory()).client().send(GenerateRequest(input_ids=[1]))
+
+
+async def test_cached_tokens_that_nobody_told_are_none() -> None:
+    reply = await Replay(with_rows(0)).client().send(GenerateRequest(input_ids=[1, 2]))
+
+    assert reply.cached_tokens is None
+
+
+@pytest.mark.parametrize("name", ["weights_widened", "routed_experts_refed", "indexer_topk_refed"])
+@pytest.mark.parametrize("odd", [True, 5, "x", {"a": 1}, [1], [[1]], [["a", "b"]], [[1, 2.0]], [[0, 10**30]]], ids=repr)
+async def test_odd_stretches_are_never_played(name: str, odd: Any) -> None:
+    replay = Replay(carried_on((("1", 0, 4),), **{name: odd}))
+
+    with pytest.raises(RecordError, match=rf"turns\[0\].sampled.facts.{name} is "):
+        await replay.client().send(GenerateRequest(input_ids=[1, 2, 3]))
