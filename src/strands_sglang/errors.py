@@ -6,7 +6,7 @@ SGLangError
 ├── SGLangClientError                             anything between this process and the server
 │   ├── SGLangConnectionError (ConnectionError)   no answer: refused, reset, DNS, TLS
 │   │   ├── SGLangTimeoutError (TimeoutError)     no answer within the deadline
-│   │   └── SGLangIncompleteAnswerError           the connection broke in the middle of an answer
+│   │   └── SGLangIncompleteAnswerError           an answer that broke off, or is not readable HTTP
 │   ├── SGLangDecodingError (ValueError)          an answer that is not what `/generate` gives
 │   ├── SGLangGenerationError (RuntimeError)      the server answered, but the generation failed (NaN)
 │   ├── SGLangAbortedError (RuntimeError)         the generation was aborted; carries its partial reply
@@ -150,7 +150,7 @@ class SGLangTimeoutError(SGLangConnectionError, TimeoutError):
 
 
 class SGLangIncompleteAnswerError(SGLangConnectionError):
-    """The connection broke in the middle of an answer; what was generated is lost, and may be generated again."""
+    """An answer broke off, or is not HTTP that can be read; what was generated is lost, and may be generated again."""
 
 
 class SGLangDecodingError(SGLangClientError, ValueError):

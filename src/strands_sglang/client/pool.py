@@ -1,4 +1,4 @@
-"""Connections, one pool per event loop; the only module that knows the HTTP library.
+"""Connections, one pool per event loop; with `breakage` the only module that knows the HTTP library.
 
 A connection belongs to the event loop that opened it. A synchronous `agent()` call runs in a loop of its own each
 time, so the pool is kept per loop and closed when its loop shuts down (see `_until_shutdown`), when the client is
@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import functools
 import ipaddress
+import logging
 import ssl
 import threading
 import urllib.request
@@ -27,12 +28,19 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-from strands_sglang.errors import SGLangConnectionError, SGLangIncompleteAnswerError, SGLangTimeoutError
+from strands_sglang.errors import SGLangConfigError, SGLangIncompleteAnswerError
+
+from .breakage import READ_ERRORS, TRANSPORT_ERRORS, UNSENDABLE, not_answered, not_sendable, not_whole
+
+logger = logging.getLogger(__name__)
 
 KEEPALIVE_SECONDS = 3.0
 """Less than the 5 s after which an SGLang server closes an idle connection; its own router uses 3 s too."""
 
 T = TypeVar("T")
+
+_CLOSE_SECONDS = 2.0  # how long one loop waits for the connections of others to be closed
+_READABLE = frozenset({"", "identity", "gzip", "deflate"})
 
 _BUSY_TRIES = 10
 _DNS_CACHE_SECONDS = 30
@@ -83,8 +91,9 @@ class Pool:
         """Send one request and read its whole answer.
 
         Raises:
-            SGLangConnectionError: No answer, or only a part of one.
+            SGLangConnectionError: No answer, or only a part of one, or one that is not HTTP.
             SGLangTimeoutError: The connection did not come up in time.
+            SGLangConfigError: The request cannot be written as HTTP.
         """
         through = self._send_directly if self._options.transport is None else self._send_through
         return through(method, url, headers, body)
@@ -102,12 +111,11 @@ class Pool:
         This is the path of every generation that is not streamed. The request and response objects of httpx would
         cost it as much time as all the rest that this client does.
         """
-        transport, proxy = self._connections(url)
-        session = transport.get_client()
 
         def request() -> Awaitable[aiohttp.ClientResponse]:
+            transport, proxy = self._connections(url)
             content, own = _content(body, headers)
-            return session.request(
+            return transport.get_client().request(
                 method,
                 url,
                 data=content,
@@ -117,14 +125,11 @@ class Pool:
                 proxy=proxy,
             )
 
-        try:
-            response = await _unless_busy(request, self._options.connect_timeout)
-        except _TRANSPORT_ERRORS as error:
-            raise _connection_error(error, url) from error
+        response = await self._asked(request, url)
         try:
             return Answer(response.status, response.headers, await response.read())
-        except _TRANSPORT_ERRORS as error:
-            raise _incomplete(error, url) from error
+        except READ_ERRORS as error:
+            raise not_whole(error, url) from error
         finally:
             response.release()
 
@@ -137,7 +142,9 @@ class Pool:
         try:
             yield response
         finally:
-            await response.aclose()
+            # What is left of the answer is not wanted any more, nor how it breaks.
+            with contextlib.suppress(*TRANSPORT_ERRORS):
+                await response.aclose()
 
     async def _request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> httpx.Response:
         def request() -> Awaitable[httpx.Response]:
@@ -148,36 +155,58 @@ class Pool:
             # Straight to the transport: redirects, cookies and authentication flows of a client are not wanted here.
             return self._transport(url).handle_async_request(asked)
 
-        try:
-            return await _unless_busy(request, self._options.connect_timeout)
-        except _TRANSPORT_ERRORS as error:
-            raise _connection_error(error, url) from error
+        return await self._asked(request, url)
+
+    async def _asked(self, request: Callable[[], Awaitable[T]], url: str) -> T:
+        """Make a request; again, where it still waited for a connection when they were closed: it was never sent."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        while True:
+            opened = self._opened(loop) if self._options.transport is None else None
+            try:
+                return await _unless_busy(request, self._options.connect_timeout)
+            except TRANSPORT_ERRORS as error:
+                raise not_answered(error, url) from error
+            except UNSENDABLE as error:
+                if self._options.transport is not None:
+                    raise  # its own
+                raise not_sendable(error, url) from error
+            except asyncio.CancelledError:
+                # aiohttp cancels the futures of those that wait; nobody cancelled this task then.
+                if self._by_loop.get(loop) is opened or (task is not None and task.cancelling()):
+                    raise
 
     async def aclose(self) -> None:
-        """Close the connections of every loop."""
+        """Close the connections of every loop; those of a loop that is blocked close when it goes on."""
         with self._lock:
             connections = list(self._by_loop.items())
             self._by_loop.clear()
         here = asyncio.get_running_loop()
+        closing = [_closed_in(loop, opened) for loop, opened in connections if loop is not here and loop.is_running()]
         for loop, opened in connections:
             if loop is here:
                 await opened.aclose()
-            elif loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(opened.aclose(), loop))
+        if closing:
+            done, late = await asyncio.wait(closing, timeout=_CLOSE_SECONDS)
+            for closed in done:
+                closed.result()
+            if late:
+                logger.warning("loops=<%d> | event loops are blocked; their connections are closed later", len(late))
 
     def _transport(self, url: str) -> httpx.AsyncBaseTransport:
         return self._options.transport or self._connections(url)[0]
 
     def _connections(self, url: str) -> tuple[AiohttpTransport, str | None]:
         """Return the running loop's transport for a URL, and the proxy that it goes through."""
-        loop = asyncio.get_running_loop()
+        return self._opened(asyncio.get_running_loop()).of(url)
+
+    def _opened(self, loop: asyncio.AbstractEventLoop) -> _LoopConnections:
         opened = self._by_loop.get(loop)
         if opened is None:
             with self._lock:
                 for dead in [known for known in self._by_loop if known.is_closed()]:
                     del self._by_loop[dead]
                 opened = self._by_loop[loop] = _LoopConnections(self._options)
-        return opened.of(url)
+        return opened
 
 
 class _LoopConnections:
@@ -186,8 +215,9 @@ class _LoopConnections:
     def __init__(self, options: PoolOptions) -> None:
         self._options = options
         self._transports: dict[str | None, AiohttpTransport] = {}
+        self._answers: weakref.WeakSet[aiohttp.ClientResponse] = weakref.WeakSet()
         self._by_url: dict[str, tuple[AiohttpTransport, str | None]] = {}
-        self._guard = _until_shutdown(self._transports)
+        self._guard = _until_shutdown(self._transports, self._answers)
         # The first step of the generator registers it with the running loop. It does not suspend.
         with contextlib.suppress(StopIteration):
             self._guard.asend(None).send(None)
@@ -197,7 +227,7 @@ class _LoopConnections:
         if known is None:
             proxy = environment_proxy(url)
             if proxy not in self._transports:
-                self._transports[proxy] = _new_transport(self._options, proxy)
+                self._transports[proxy] = _new_transport(self._options, proxy, self._answers)
             known = self._by_url[url] = self._transports[proxy], proxy
         return known
 
@@ -205,7 +235,21 @@ class _LoopConnections:
         await self._guard.aclose()
 
 
-async def _until_shutdown(transports: dict[str | None, AiohttpTransport]) -> AsyncGenerator[None, None]:
+def _closed_in(loop: asyncio.AbstractEventLoop, opened: _LoopConnections) -> asyncio.Future[None]:
+    """Have connections closed in the loop that they belong to."""
+    closing = opened.aclose()
+    try:
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(closing, loop))
+    except RuntimeError:  # the loop was closed just now, and its connections with it
+        closing.close()
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+
+async def _until_shutdown(
+    transports: dict[str | None, AiohttpTransport], answers: weakref.WeakSet[aiohttp.ClientResponse]
+) -> AsyncGenerator[None, None]:
     """Close `transports` when the running loop shuts its asynchronous generators down, as `asyncio.run` does.
 
     That is the one hook a loop offers before it closes. The generator is also finalised when nobody holds it any
@@ -214,11 +258,24 @@ async def _until_shutdown(transports: dict[str | None, AiohttpTransport]) -> Asy
     try:
         yield
     finally:
+        for answer in answers:
+            # aiohttp forgets whoever reads from a connection that it closes, and would let them wait for ever.
+            if answer.content is not None and not answer.content.is_eof():
+                answer.content.set_exception(aiohttp.ClientConnectionError("the client was closed"))
         for transport in transports.values():
             await transport.aclose()
 
 
-def _new_transport(options: PoolOptions, proxy: str | None) -> AiohttpTransport:
+def _new_transport(
+    options: PoolOptions, proxy: str | None, answers: weakref.WeakSet[aiohttp.ClientResponse]
+) -> AiohttpTransport:
+    class Response(aiohttp.ClientResponse):
+        """One that can be found while it is read."""
+
+        async def start(self, connection: Any) -> aiohttp.ClientResponse:
+            answers.add(self)
+            return await super().start(connection)
+
     connector = aiohttp.TCPConnector(
         limit=options.max_connections,
         keepalive_timeout=KEEPALIVE_SECONDS,
@@ -226,19 +283,38 @@ def _new_transport(options: PoolOptions, proxy: str | None) -> AiohttpTransport:
         ssl=options.verify,
     )
     # A router's cookies would tie every conversation to one worker.
-    session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+    session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), response_class=Response)
     # The session brings its own TLS settings; the transport would otherwise read the certificate store for nothing.
     return AiohttpTransport(client=session, verify=False, trust_env=False, proxy=httpx.Proxy(proxy) if proxy else None)
 
 
 def environment_proxy(url: str) -> str | None:
-    """Return the proxy that the environment asks for, never one for loopback."""
+    """Return the proxy that the environment asks for, never one for loopback.
+
+    Raises:
+        SGLangConfigError: It is not the address of an HTTP proxy.
+    """
     parts = urlsplit(url)
     host = parts.hostname or ""
     if is_loopback(host) or urllib.request.proxy_bypass(host):
         return None
     proxies = urllib.request.getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    named = proxies.get(parts.scheme) or proxies.get("all")
+    return _checked_proxy(named if "://" in named else f"http://{named}", parts.scheme) if named else None
+
+
+def _checked_proxy(proxy: str, scheme: str) -> str:
+    try:
+        parts = urlsplit(proxy)
+        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and httpx.Proxy(proxy)
+    except UNSENDABLE:
+        fits = False
+    if not fits:  # it may hold a password: it is not quoted
+        raise SGLangConfigError(
+            f"the environment's {scheme}_proxy (or all_proxy) is not the address of an HTTP proxy",
+            hint="it must look like http://proxy:3128; no_proxy names hosts that are reached without it",
+        )
+    return proxy
 
 
 def is_loopback(host: str) -> bool:
@@ -282,10 +358,6 @@ async def _two_rounds() -> float:
     return loop.time() - before
 
 
-# httpx-aiohttp translates most of aiohttp's errors, not all; the operating system's pass as they are.
-_TRANSPORT_ERRORS = (httpx.TransportError, aiohttp.ClientError, OSError)
-
-
 def _content(
     body: bytes | None, headers: Mapping[str, str]
 ) -> tuple[bytes | AsyncIterator[bytes] | None, Mapping[str, str]]:
@@ -308,37 +380,26 @@ async def read_whole(response: httpx.Response, url: str) -> bytes:
     try:
         if "content-encoding" not in response.headers and isinstance(response.stream, httpx.AsyncByteStream):
             return b"".join([part async for part in response.stream])
+        _check_encoding(response, url)
         return await response.aread()
-    except _TRANSPORT_ERRORS as error:
-        raise _incomplete(error, url) from error
+    except READ_ERRORS as error:
+        raise not_whole(error, url) from error
 
 
 async def read_parts(response: httpx.Response, url: str) -> AsyncIterator[bytes]:
     """Yield the body of an answer as it comes."""
+    _check_encoding(response, url)
     try:
         async for part in response.aiter_bytes():
             yield part
-    except _TRANSPORT_ERRORS as error:
-        raise _incomplete(error, url) from error
+    except READ_ERRORS as error:
+        raise not_whole(error, url) from error
 
 
-def _incomplete(error: Exception, url: str) -> SGLangIncompleteAnswerError:
-    words = str(error) or type(error).__name__
-    return SGLangIncompleteAnswerError(f"{url} closed the connection in the middle of its answer: {words}", url=url)
-
-
-def _connection_error(error: Exception, url: str) -> SGLangConnectionError:
-    cause = error.__cause__ if isinstance(error, httpx.TransportError) and error.__cause__ else error
-    words = str(cause) or type(cause).__name__
-    if isinstance(cause, aiohttp.ServerTimeoutError) or (
-        isinstance(error, httpx.TimeoutException) and not isinstance(cause, aiohttp.ClientError)
-    ):
-        return SGLangTimeoutError(f"{url} did not accept the connection in time: {words}", url=url)
-    if isinstance(cause, aiohttp.ClientConnectorError | httpx.ConnectError):
-        return SGLangConnectionError(
-            f"nobody answers at {url}: {words}",
-            url=url,
-            hint="is the server running, and is this its address? "
-            "For example: python -m sglang.launch_server --model-path MODEL --port 30000",
+def _check_encoding(response: httpx.Response, url: str) -> None:
+    """Refuse an encoding that httpx hands through undecoded; none was asked for."""
+    named = response.headers.get("content-encoding", "")
+    if not {coding.strip().lower() for coding in named.split(",")} <= _READABLE:
+        raise SGLangIncompleteAnswerError(
+            f"{url} gave an answer that cannot be read: its content-encoding is {named}", url=url
         )
-    return SGLangConnectionError(f"{url} closed the connection without an answer: {words}", url=url)

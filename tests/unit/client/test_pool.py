@@ -17,10 +17,17 @@ from typing import Any
 import pytest
 
 from strands_sglang.client import SGLangClient
-from strands_sglang.client.pool import KEEPALIVE_SECONDS, environment_proxy, is_loopback
+from strands_sglang.client.pool import KEEPALIVE_SECONDS, Answer, Pool, PoolOptions, environment_proxy, is_loopback
 from strands_sglang.engine import EngineServer, ScriptedEngine, Turn, serve
-from strands_sglang.errors import SGLangConnectionError, SGLangIncompleteAnswerError, SGLangTimeoutError
+from strands_sglang.errors import (
+    SGLangConfigError,
+    SGLangConnectionError,
+    SGLangDecodingError,
+    SGLangIncompleteAnswerError,
+    SGLangTimeoutError,
+)
 from strands_sglang.retry import RetryPolicy
+from strands_sglang.wire import GenerateReply
 
 from .bodies import PROMPT, asked, reply_body
 
@@ -141,6 +148,69 @@ async def test_a_closed_client_can_be_used_again() -> None:
         await client.send(REQUEST)
         await client.close()
         assert (await client.send(REQUEST)).output_ids == [7, 8, 9]
+
+
+async def test_closing_loses_no_call_that_waits_for_a_connection() -> None:
+    def slow(body: dict[str, Any]) -> Turn:
+        return Turn(ids=[7, 8, 9], finish="length", delay=0.05)
+
+    async with (
+        serve(ScriptedEngine(slow), port=0) as server,
+        SGLangClient(server.url, max_connections=1, retry=QUICK) as client,
+    ):
+        for deltas in (None, lambda delta: None):
+            tasks = [asyncio.create_task(client.send(REQUEST, on_delta=deltas)) for _ in range(4)]
+            await asyncio.sleep(0.02)
+            await client.close()
+            replies = await asyncio.gather(*tasks)
+            assert [reply.output_ids for reply in replies] == 4 * [[7, 8, 9]]
+
+
+async def test_closing_loses_no_request_that_waits_below_the_client() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        await read_request(reader)
+        await asyncio.sleep(0.05)
+        writer.write(whole({}))
+        await writer.drain()
+
+    async with raw_server(answer) as url:
+        pool = Pool(PoolOptions(max_connections=1, connect_timeout=5.0))
+        tasks = [asyncio.create_task(pool.send("POST", url, headers={}, body=b"{}")) for _ in range(4)]
+        await asyncio.sleep(0.02)
+        await pool.aclose()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        await pool.aclose()
+    assert [type(outcome) for outcome in outcomes] == [SGLangConnectionError, *3 * [Answer]]
+
+
+async def test_a_task_that_is_cancelled_while_the_client_closes_stays_cancelled() -> None:
+    async with serve(ScriptedEngine(lambda body: Turn(ids=[7], delay=30)), port=0) as server:
+        client = SGLangClient(server.url, max_connections=1)
+        tasks = [asyncio.create_task(client.send(REQUEST)) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        for task in tasks:
+            task.cancel()
+        await client.close()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        await client.close()
+    assert 3 * [asyncio.CancelledError] == [type(outcome) for outcome in outcomes]
+
+
+def test_closing_does_not_wait_for_a_loop_that_is_blocked(caplog: pytest.LogCaptureFixture) -> None:
+    with served_elsewhere(ScriptedEngine(endless)) as server:
+        client = SGLangClient(server.url)
+        closing = threading.Thread(target=lambda: asyncio.run(client.close()))
+
+        async def block() -> None:
+            await client.send(REQUEST)
+            closing.start()
+            closing.join(60)  # what would never end: the other loop waits for this one
+            assert not closing.is_alive()
+            await asyncio.sleep(0)
+
+        asyncio.run(block())
+    assert "blocked" in caplog.text
+    gc.collect()
 
 
 # --- connections --------------------------------------------------------------------------------------------
@@ -266,6 +336,58 @@ async def test_an_answer_that_breaks_off_is_named_so() -> None:
             await client.send(REQUEST)
 
 
+def head(*lines: str) -> bytes:
+    return "\r\n".join(["HTTP/1.1 200 OK", "content-type: {kind}", *lines, "", ""]).encode()
+
+
+UNREADABLE: dict[str, Callable[[bytes], bytes]] = {
+    "two lengths": lambda raw: head(f"content-length: {len(raw)}", f"content-length: {len(raw)}") + raw,
+    "a length beside chunks": lambda raw: (
+        head(f"content-length: {len(raw)}", "transfer-encoding: chunked") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(raw), raw)
+    ),
+    "a length that is none": lambda raw: head("content-length: many") + raw,
+    "a header that is too long": lambda raw: head(f"content-length: {len(raw)}", f"x: {9000 * 'x'}") + raw,
+    "a header without a name": lambda raw: head(f"content-length: {len(raw)}", ": x") + raw,
+    "bytes after the body": lambda raw: head(f"content-length: {len(raw)}") + raw + b"rest\r\n\r\n",
+    "a chunk without a length": lambda raw: head("transfer-encoding: chunked") + b"xyz\r\n" + raw,
+    "broken gzip": lambda raw: head(f"content-length: {len(raw)}", "content-encoding: gzip") + raw,
+    "broken deflate": lambda raw: head(f"content-length: {len(raw)}", "content-encoding: deflate") + raw,
+    "brotli": lambda raw: head(f"content-length: {len(raw)}", "content-encoding: br") + raw,
+    "zstd": lambda raw: head(f"content-length: {len(raw)}", "content-encoding: zstd") + raw,
+    "a status line that is none": lambda raw: b"HTTP/1.1 OK\r\n\r\n" + raw,
+    "another protocol": lambda raw: b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("what", UNREADABLE)
+async def test_an_answer_that_cannot_be_read_is_not_generated_again_and_again(
+    what: str, streamed: bool, kind: str
+) -> None:
+    asked_for = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        nonlocal asked_for
+        if b"input_ids" in await read_request(reader):
+            asked_for += 1
+            raw = json.dumps(reply_body([7, 8, 9])).encode()
+            raw = b"data: " + raw + b"\n\ndata: [DONE]\n\n" if "event" in kind else raw
+            writer.write(UNREADABLE[what](raw).replace(b"{kind}", kind.encode()))
+        else:
+            writer.write(whole({}))
+        await writer.drain()
+
+    async with raw_server(answer) as url, SGLangClient(url, retry=QUICK) as client:
+        call = client.send(REQUEST, on_delta=(lambda delta: None) if streamed else None)
+        (outcome,) = await asyncio.gather(call, return_exceptions=True)
+    if not isinstance(outcome, GenerateReply):  # some are read in spite of it: the body was whole
+        assert isinstance(outcome, SGLangIncompleteAnswerError | SGLangDecodingError), repr(outcome)
+        assert outcome.url == f"{url}/generate"
+        assert outcome.rid
+    assert asked_for <= 1 + QUICK.max_costly
+
+
 async def test_what_is_no_http_is_a_connection_error() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         await read_request(reader)
@@ -339,6 +461,27 @@ def test_environment_proxies_are_used_but_never_for_loopback(monkeypatch: pytest
     assert environment_proxy("http://127.0.0.1:30000/x") is None
     monkeypatch.setenv("no_proxy", "example.com")
     assert environment_proxy("http://example.com/x") is None
+
+
+def test_a_proxy_without_a_scheme_is_an_http_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "10.0.0.1:3128")
+
+    assert environment_proxy("http://example.com/x") == "http://10.0.0.1:3128"
+
+
+@pytest.mark.parametrize(
+    "proxy", ["socks5://u:secret@proxy:1", "http://", "http://proxy:port", "http://[::1", "proxy:-1"]
+)
+def test_a_proxy_that_is_none_is_told_without_its_password(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", proxy)
+
+    with pytest.raises(SGLangConfigError, match="http_proxy") as raised:
+        environment_proxy("http://example.com/x")
+    assert "secret" not in str(raised.value)
 
 
 async def test_loopback_is_reached_although_a_proxy_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
