@@ -215,7 +215,6 @@ def rewritten(table: bytes) -> bytes:
         ("lines", lambda lines: b"\x00" * len(lines)),
         ("lines", lambda _: b"my notes\n"),
     ],
-    ids=str,
 )
 def test_what_may_be_records_is_never_written_over(
     records: Path, tmp_path: Path, name: str, damage: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
