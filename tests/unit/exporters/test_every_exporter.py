@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strands_sglang.exporters import EXPORTERS, Exported, get_exporter
+from strands_sglang.exporters.files import json_line
 from strands_sglang.trajectory import Sample, Trajectory
 
 from .readers import ALL_SAMPLES, ANY, PER_TURN, READERS, UNKNOWN_VERSION, Columns
@@ -146,6 +149,37 @@ def test_an_ending_that_says_nothing_about_the_policy_trains_nothing(
         if name not in PER_TURN:
             assert len(masked) == len(samples_of(batch, chosen)), name
             assert len(dropped) == len(samples_of(good, chosen)), name
+
+
+CREDITS = {"credit.advantage", "credit.reward", "credit.progress"}
+ASKED: dict[str, dict[str, Any]] = {
+    "skyrl": {"token_rewards": "reward"},
+    "verl": {"extra_credit": ("reward", "progress")},
+}
+
+
+@FEW
+@given(batch=batches(), chosen=SELECTIONS, untrainable=st.sampled_from(["mask", "keep"]))
+def test_a_turns_numbers_are_in_the_rows_or_counted(
+    batch: list[Trajectory], chosen: dict[str, bool], untrainable: str
+) -> None:
+    """Each credit has a value of its own, so that it can be told wherever it turns up."""
+    numbers = (float(number) for number in itertools.count(123_456_001))
+    credits: list[tuple[str, float]] = []
+    for episode in batch:
+        for turn in episode.turns:
+            turn.credit = {name: next(numbers) for name in ("advantage", "reward", "progress")}
+            credits += turn.credit.items() if episode.samples(**chosen) else ()
+
+    for name in NAMES:
+        result = exported(name, batch, chosen, untrainable=untrainable, **ASKED.get(name, {}))
+        text = "\n".join(map(json_line, result.rows))
+        absent = Counter(f"credit.{credit}" for credit, value in credits if str(value) not in text)
+        listed: Counter[str] = Counter()
+        for loss in result.losses:
+            listed[loss.field] += loss.count
+        ours = {field: count for field, count in listed.items() if field in CREDITS}
+        assert (name, ours) == (name, dict(absent))
 
 
 @settings(max_examples=5, deadline=None)

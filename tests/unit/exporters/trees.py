@@ -1,4 +1,4 @@
-"""Random episodes: branches, discards, side calls, replaced stop tokens, missing logprobs, weight updates.
+"""Random episodes: branches, discards, side calls, replaced stop tokens, empty answers, unknown logprobs, updates.
 
 Every sampled token of an export has an id of its own, from `FIRST_SAMPLED` on; its logprob and weight version follow
 from it, so that a token can be told wherever it turns up. Prompt ids are below.
@@ -41,7 +41,7 @@ def spans_of(ids: list[int]) -> tuple[tuple[str, int, int], ...]:
 @st.composite
 def turns(draw: st.DrawFn, fresh: Iterator[int], index: int, parent: Turn | None) -> Turn:
     """One turn after a parent."""
-    ids = [next(fresh) for _ in range(draw(st.integers(1, 4)))]
+    ids = [next(fresh) for _ in range(draw(st.sampled_from([1, 2, 3, 4, 0])))]
     with_logprobs = draw(st.sampled_from(["all", "all", "some", "none"]))
     has = [with_logprobs == "all" or (with_logprobs == "some" and draw(st.booleans())) for _ in ids]
     logprobs = (
@@ -58,7 +58,7 @@ def turns(draw: st.DrawFn, fresh: Iterator[int], index: int, parent: Turn | None
             SegmentKind.PROMPT,
             prompt,
             [-1.0] * len(prompt) if draw(st.booleans()) else None,
-            replaces=draw(st.sampled_from([0, 0, 1])) if parent else 0,
+            replaces=draw(st.sampled_from([0, 0, 1])) if parent and len(parent.sampled) else 0,
         ),
         sampled=Segment.of(
             SegmentKind.SAMPLED,
