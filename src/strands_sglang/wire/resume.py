@@ -135,7 +135,9 @@ def _known(first: int | None, second: int | None, offset: int) -> int | None:
 
 def _join_spans(first: tuple[WeightSpan, ...], second: tuple[WeightSpan, ...], offset: int) -> tuple[WeightSpan, ...]:
     moved = [replace(span, start=span.start + offset, end=span.end + offset) for span in second]
-    if first and moved and (first[-1].version, first[-1].widened) == (moved[0].version, moved[0].widened):
+    # Across a part of which nothing was told no span goes on.
+    touching = bool(first and moved) and first[-1].end == moved[0].start
+    if touching and (first[-1].version, first[-1].widened) == (moved[0].version, moved[0].widened):
         seam = replace(first[-1], end=moved[0].end)
         return (*first[:-1], seam, *moved[1:])
     return (*first, *moved)

@@ -150,6 +150,15 @@ def test_with_images_the_rows_of_the_continuation_are_taken() -> None:
     assert joined.routed_experts_refed
 
 
+def test_a_part_of_which_no_weights_are_told_is_not_given_those_around_it() -> None:
+    request = asked()
+    one = part(request, [7], abort=True, weight_versions=spans(("a", 0, 1)))
+    two = join_replies(request, one, part(carried_on(request, one), [8], abort=True))
+    three = join_replies(request, two, part(carried_on(request, two), [9], weight_versions=spans(("a", 0, 1))))
+
+    assert [(span.version, span.start, span.end) for span in three.weight_versions] == [("a", 0, 1), ("a", 2, 3)]
+
+
 # --- the body -------------------------------------------------------------------------------------------------
 
 
