@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import httpx
-import orjson
 
 from strands_sglang.errors import (
     SGLangClientError,
@@ -29,9 +28,10 @@ from strands_sglang.retry import RetryPolicy
 from strands_sglang.wire import GenerateReply, GenerateRequest
 
 from .calls import CallOptions, Calls, OnDelta
-from .control import Control, PauseMode
+from .control import Control, PauseMode, json_object
 from .gate import Gate
-from .pool import Pool, PoolOptions
+from .headers import check_credentials, request_headers
+from .pool import Pool, PoolOptions, environment_proxy
 from .routers import ServerKind, dropped_fields, may_be_dropped
 from .servers import Servers
 from .streams import StreamDelta
@@ -113,11 +113,14 @@ class SGLangClient:
             max_connections=max_connections, connect_timeout=connect_timeout, verify=verify, transport=transport
         )
         self._pool = Pool(connections)
+        if transport is None:
+            for url in self.base_urls:
+                environment_proxy(url)  # a bad one is told here, and not by the first request
         self._control_pool = Pool(replace(connections, max_connections=_CONTROL_CONNECTIONS))
-        own = _headers(headers, api_key)
-        self._control = Control(
-            self._servers, self._control_pool, headers=own, admin_headers=_headers(headers, admin_api_key or api_key)
-        )
+        own = request_headers(headers, api_key)
+        admin = request_headers(headers, admin_api_key, option="admin_api_key") if admin_api_key else own
+        check_credentials(self.base_urls, own, admin)
+        self._control = Control(self._servers, self._control_pool, headers=own, admin_headers=admin)
         self._gate = Gate()
         options = CallOptions(
             timeout=timeout, retry=policy, on_abort=on_abort, max_resumptions=max_resumptions, headers=own
@@ -311,17 +314,23 @@ class SGLangClient:
         body = {"model_path": model_path, "abort_all_requests": abort_all_requests, **options}
         if weight_version is not None:
             body["weight_version"] = weight_version
-        for answer in await self._control.order("/update_weights_from_disk", body, timeout=None):
-            said = orjson.loads(answer.body)
+        path = "/update_weights_from_disk"
+        answers = await self._control.order(path, body, timeout=None)
+        for server, answer in zip(self._servers.all, answers, strict=True):
+            said = json_object(answer, server.url(path))
             if not said.get("success"):
-                raise SGLangDecodingError(f"the weights were not updated: {said.get('message')}")
+                url = server.url(path)
+                raise SGLangDecodingError(f"{url}: the weights were not updated: {said.get('message')}", url=url)
 
     # --- life --------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Close every connection; the client may be used again."""
-        await self._pool.aclose()
-        await self._control_pool.aclose()
+        """Close every connection; the client may be used again.
+
+        Calls that are on their way break off and are tried again, on new connections. Event loops that are blocked
+        are not waited for: theirs are closed when they go on.
+        """
+        await asyncio.gather(self._pool.aclose(), self._control_pool.aclose())
 
     async def __aenter__(self) -> Self:
         return self
@@ -389,10 +398,3 @@ def _retry_policy(retry: RetryPolicy | None, max_retries: int | None, retry_dela
         return retry
     short = {"max_retries": max_retries, "base_delay": retry_delay}
     return RetryPolicy(**{name: value for name, value in short.items() if value is not None})  # type: ignore[arg-type]
-
-
-def _headers(extra: Mapping[str, str] | None, key: str | None) -> dict[str, str]:
-    headers = {"content-type": "application/json", "accept-encoding": "identity"}
-    if key:
-        headers["authorization"] = f"Bearer {key}"
-    return headers | {name.lower(): value for name, value in (extra or {}).items()}

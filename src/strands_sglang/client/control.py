@@ -20,6 +20,7 @@ from strands_sglang.errors import (
     SGLangClientError,
     SGLangConnectionError,
     SGLangDecodingError,
+    SGLangError,
     SGLangNotFoundError,
     SGLangTimeoutError,
 )
@@ -66,7 +67,7 @@ class Control:
         for server in self._servers.all:
             for path in paths:
                 try:
-                    return _json_object(await self._get(server, path), server.url(path))
+                    return json_object(await self._get(server, path), server.url(path))
                 except SGLangNotFoundError as error:
                     failure = failure or error
                 except SGLangConnectionError as error:
@@ -78,7 +79,7 @@ class Control:
     async def question_each(self, path: str) -> list[dict[str, Any]]:
         """Return the JSON object of every server, in order."""
         answers = await asyncio.gather(*(self._get(server, path) for server in self._servers.all))
-        return [_json_object(a, s.url(path)) for s, a in zip(self._servers.all, answers, strict=True)]
+        return [json_object(a, s.url(path)) for s, a in zip(self._servers.all, answers, strict=True)]
 
     async def order(
         self, path: str, body: Mapping[str, Any] | None, *, timeout: float | None, method: str = "POST"
@@ -117,7 +118,7 @@ class Control:
             await self._order(server, "/abort_request", {"rid": rid}, _ABORT_SECONDS, "POST")
         except SGLangNotFoundError:
             await self._abort_behind_router(server, rid)
-        except SGLangClientError as error:
+        except SGLangError as error:
             logger.debug("rid=<%s>, url=<%s> | abort was not taken: %s", rid, server.base_url, error)
 
     async def _abort_behind_router(self, server: Server, rid: str) -> None:
@@ -188,7 +189,13 @@ def _json(answer: Answer, url: str) -> Any:
         ) from error
 
 
-def _json_object(answer: Answer, url: str) -> dict[str, Any]:
+def json_object(answer: Answer, url: str) -> dict[str, Any]:
+    """Return the JSON object of an answer.
+
+    Raises:
+        SGLangHTTPError: It is an error.
+        SGLangDecodingError: It is something else.
+    """
     decoded = _json(answer, url)
     if not isinstance(decoded, dict):
         raise SGLangDecodingError(f"{url} answered JSON that is not an object", body=repr(decoded)[:500], url=url)

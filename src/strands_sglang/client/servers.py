@@ -61,11 +61,10 @@ class Server:
         Raises:
             SGLangConfigError: It is not the address of an HTTP server.
         """
-        parts = urlsplit(base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_address(base_url):
             raise SGLangConfigError(
                 f"base_url must look like http://localhost:30000, got {base_url!r}",
-                hint=f"did you mean http://{base_url}?" if "://" not in base_url else None,
+                hint=f"did you mean http://{base_url}?" if _is_address(f"http://{base_url}") else None,
             )
         self.base_url = base_url
         self.contacted = False
@@ -108,6 +107,9 @@ class Servers:
         """Check the addresses."""
         if not base_urls:
             raise SGLangConfigError("base_url is an empty list: give at least one address")
+        for url in base_urls:
+            if not isinstance(url, str):
+                raise SGLangConfigError(f"base_url must be a string or a list of strings, got {url!r}")
         self.all = tuple(map(Server, dict.fromkeys(url.rstrip("/") for url in base_urls)))
         self.clock = clock
 
@@ -123,6 +125,17 @@ class Servers:
         """Whether there is another server that is not passed over now."""
         now = self.clock()
         return any(other is not server and not other.is_passed_over(now) for other in self.all)
+
+
+def _is_address(base_url: str) -> bool:
+    """Whether a path can be put behind an address, and the whole be asked."""
+    if re.search(r"[\s\x00-\x1f\x7f?#]", base_url):
+        return False
+    try:
+        parts = urlsplit(base_url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the port, or of an IPv6 address
+        return False
 
 
 def _weight(key: str, base_url: str) -> bytes:

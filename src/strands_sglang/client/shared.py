@@ -5,10 +5,14 @@ Sharing is safe over event loops and threads, because a client keeps its connect
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from typing import Any
 
 from .client import DEFAULT_MAX_CONNECTIONS, SGLangClient
+
+# `cache` alone calls for the same arguments twice where threads meet.
+_LOCK = threading.Lock()
 
 
 @cache
@@ -37,7 +41,8 @@ def get_client(
         "api_key": api_key,
         "admin_api_key": admin_api_key,
     }
-    return _shared(base_url, tuple(options.items()))
+    with _LOCK:
+        return _shared(base_url, tuple(options.items()))
 
 
 def get_client_from_slime_args(
