@@ -205,7 +205,9 @@ class OneRowExporter(Exporter):
         kept = rows[-1] if self.several == "last" else max(reversed(rows), key=lambda row: row.trainable)
         for row in rows:
             if row is not kept:
-                losses.note("samples", row.trainable, "tokens", f"several={self.several!r} keeps one sample an episode")
+                # A sample of which nothing is left to train is none the less not in the rows.
+                count, unit = (row.trainable, "tokens") if row.trainable else (1, "rows")
+                losses.note("samples", count, unit, f"several={self.several!r} keeps one sample an episode")
         return [kept]
 
 
