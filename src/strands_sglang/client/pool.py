@@ -1,4 +1,4 @@
-"""Connections, one pool per event loop; with `breakage` the only module that knows the HTTP library.
+"""Connections, one pool per event loop; with `breakage` and `pulse` the only module that knows the HTTP library.
 
 A connection belongs to the event loop that opened it. A synchronous `agent()` call runs in a loop of its own each
 time, so the pool is kept per loop and closed when its loop shuts down (see `_until_shutdown`), when the client is
@@ -31,6 +31,7 @@ from httpx_aiohttp import AiohttpTransport
 from strands_sglang.errors import SGLangConfigError, SGLangIncompleteAnswerError
 
 from .breakage import READ_ERRORS, TRANSPORT_ERRORS, UNSENDABLE, not_answered, not_sendable, not_whole
+from .pulse import Pulse
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,6 @@ T = TypeVar("T")
 _CLOSE_SECONDS = 2.0  # how long one loop waits for the connections of others to be closed
 _READABLE = frozenset({"", "identity", "gzip", "deflate"})
 
-_BUSY_TRIES = 10
 _DNS_CACHE_SECONDS = 30
 _IN_ONE_PIECE = 1 << 20
 """Bytes of a body that are handed over at once; a larger one would hold the event loop up, and aiohttp warns."""
@@ -61,7 +61,8 @@ class PoolOptions:
     """How connections are made.
 
     Attributes:
-        max_connections: Connections of one pool at most; further requests wait for one.
+        max_connections: Connections of one pool at most; further requests wait for one. (Those of `/generate` wait
+            for a place among `gate.Places` before.)
         connect_timeout: Seconds for TCP and TLS to come up.
         verify: True for the system's certificates, False for none, or a context of one's own.
         transport: What to send through instead of real connections; never closed here.
@@ -83,6 +84,7 @@ class Pool:
         self._direct_timeout = aiohttp.ClientTimeout(sock_connect=options.connect_timeout)
         self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopConnections]
         self._by_loop = weakref.WeakKeyDictionary()
+        self._pulses: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Pulse] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def send(
@@ -163,12 +165,12 @@ class Pool:
         while True:
             opened = self._opened(loop) if self._options.transport is None else None
             try:
-                return await _unless_busy(request, self._options.connect_timeout)
+                return await self._watched(request)
             except TRANSPORT_ERRORS as error:
                 raise not_answered(error, url) from error
             except UNSENDABLE as error:
-                if self._options.transport is not None:
-                    raise  # its own
+                if self._options.transport is not None or isinstance(error, SGLangConfigError):
+                    raise  # the transport's own, or told already
                 raise not_sendable(error, url) from error
             except asyncio.CancelledError:
                 # aiohttp cancels the futures of those that wait; nobody cancelled this task then.
@@ -191,6 +193,17 @@ class Pool:
                 closed.result()
             if late:
                 logger.warning("loops=<%d> | event loops are blocked; their connections are closed later", len(late))
+
+    def _watched(self, request: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        """Make a request; a connection that did not come up because this process was busy is no failure."""
+        seconds = self._options.connect_timeout
+        if seconds is None:
+            return request()
+        loop = asyncio.get_running_loop()
+        pulse = self._pulses.get(loop)
+        if pulse is None:
+            pulse = self._pulses[loop] = Pulse(seconds)
+        return pulse.watch(request)
 
     def _transport(self, url: str) -> httpx.AsyncBaseTransport:
         return self._options.transport or self._connections(url)[0]
@@ -328,36 +341,6 @@ def is_loopback(host: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-_CONNECT_TIMEOUTS = (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout)
-
-
-async def _unless_busy(request: Callable[[], Awaitable[T]], connect_timeout: float | None) -> T:
-    """Make a request; again, a few times, where this process was too busy to see its connection come up.
-
-    With a thousand episodes in one loop a single round of it can take as long as a connection may: both the news of
-    the connection and the end of its time then wait for the same round, and the latter wins.
-    """
-    was_busy = is_busy = False
-    for _ in range(_BUSY_TRIES - 1):
-        try:
-            return await request()
-        except _CONNECT_TIMEOUTS:
-            # A try that began in a busy loop says nothing either, though the loop may be quiet by now.
-            was_busy, is_busy = is_busy, connect_timeout is not None and await _two_rounds() > connect_timeout / 4
-            if not (was_busy or is_busy):
-                raise
-    return await request()
-
-
-async def _two_rounds() -> float:
-    """Return how many seconds two rounds of the running loop take; a connection needs that many to come up."""
-    loop = asyncio.get_running_loop()
-    before = loop.time()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    return loop.time() - before
-
-
 def _content(
     body: bytes | None, headers: Mapping[str, str]
 ) -> tuple[bytes | AsyncIterator[bytes] | None, Mapping[str, str]]:
@@ -377,10 +360,10 @@ _parsed = functools.lru_cache(maxsize=1024)(httpx.URL)
 
 async def read_whole(response: httpx.Response, url: str) -> bytes:
     """Return the body of an answer."""
+    _check_encoding(response, url)
     try:
         if "content-encoding" not in response.headers and isinstance(response.stream, httpx.AsyncByteStream):
             return b"".join([part async for part in response.stream])
-        _check_encoding(response, url)
         return await response.aread()
     except READ_ERRORS as error:
         raise not_whole(error, url) from error
