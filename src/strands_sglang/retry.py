@@ -31,11 +31,13 @@ class RetryPolicy:
     Attributes:
         max_retries: Retries of one call at most; 0 for none.
         base_delay: Seconds before the first retry; doubled for each further one.
-        max_delay: Upper limit of a delay, also of one that the server asks for with `Retry-After`.
+        max_delay: Upper limit of a delay, also of one that the server asks for with `Retry-After`. What it asks for
+            makes a delay longer, never shorter.
         jitter: Share of a delay that is drawn at random, 0 to 1, so that many callers do not come back at once.
         max_costly: Retries at most after a server error (500) or an answer that broke off: a request that crashes a
             server should not be fed to it for ever, nor a long generation be made again and again.
-        max_first_contacts: Retries at most while a server has never answered at all: its address may be wrong.
+        max_first_contacts: Retries of each server at most while none has ever answered at all: their addresses may be
+            wrong.
     """
 
     max_retries: int = 60
@@ -57,7 +59,7 @@ class RetryPolicy:
         self,
         failures: Sequence[SGLangClientError],
         *,
-        contacted: bool = True,
+        first_contacts: int | None = None,
         remaining: float | None = None,
         chance: float = 0.0,
     ) -> float | None:
@@ -65,7 +67,8 @@ class RetryPolicy:
 
         Args:
             failures: The failures of this call so far, in order; the last one is to be decided about.
-            contacted: Whether the server has ever answered anything.
+            first_contacts: Attempts of this call at each server, or at the one asked least; None once one of them has
+                ever answered anything.
             remaining: Seconds until the deadline, or None without one.
             chance: A random number from 0 to 1.
         """
@@ -74,18 +77,22 @@ class RetryPolicy:
             return None
         if _is_costly(last) and sum(map(_is_costly, failures)) > self.max_costly:
             return None
-        if not contacted and isinstance(last, SGLangConnectionError) and len(failures) > self.max_first_contacts:
-            return None
-        delay = self._delay(last, len(failures), chance)
+        attempts = len(failures)
+        if first_contacts is not None and isinstance(last, SGLangConnectionError):
+            if first_contacts > self.max_first_contacts:
+                return None
+            attempts = max(1, first_contacts)
+        delay = self._delay(last, attempts, chance)
         return delay if remaining is None or delay < remaining else None
 
     def _delay(self, failure: SGLangClientError, attempts: int, chance: float) -> float:
-        asked = failure.retry_after if isinstance(failure, SGLangHTTPError) else None
-        if asked is not None:
-            return min(asked, self.max_delay) * (1 + self.jitter * chance)
         # 2.0**1000 still fits a float; beyond that the limit holds anyway.
-        delay = min(self.base_delay * 2.0 ** min(attempts - 1, 1000), self.max_delay)
-        return delay * (1 - self.jitter * chance)
+        delay = min(self.base_delay * 2.0 ** min(attempts - 1, 1000), self.max_delay) * (1 - self.jitter * chance)
+        asked = failure.retry_after if isinstance(failure, SGLangHTTPError) else None
+        if asked is None:
+            return delay
+        # "0" is what some servers and proxies send for "soon": all retries would be used up at once.
+        return max(delay, min(asked, self.max_delay) * (1 + self.jitter * chance))
 
 
 def _is_costly(failure: SGLangClientError) -> bool:

@@ -12,19 +12,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-
-import orjson
 
 from strands_sglang.errors import (
     SGLangAbortedError,
     SGLangClientError,
     SGLangConnectionError,
     SGLangContextLengthError,
-    SGLangDecodingError,
     SGLangHTTPError,
     SGLangTimeoutError,
 )
@@ -38,23 +34,28 @@ from strands_sglang.wire import (
     resume_request,
 )
 
-from .failures import error_from_answer, raise_abort_with_status
-from .gate import Gate
+from . import endings
+from .answers import read_answer
+from .gate import Gate, Places
+from .inquiry import Inquiry
+from .patience import Patience
 from .pool import Answer, Pool, read_parts, read_whole
-from .servers import Server, Servers, conversation_key, new_rid
-from .streams import EventReader, StreamAssembly, StreamDelta
+from .pulse import BusyProcessError, never_connected
+from .receiver import OnDelta, ReceiverError, told_apart
+from .routers import may_be_dropped
+from .servers import Route, Server, Servers, conversation_key, new_rid
+from .streams import EventReader, StreamAssembly
 
 logger = logging.getLogger(__name__)
 
 ROUTING_HEADER = "x-smg-routing-key"
-_ABORT_SECONDS = 1.0  # how long a cancelled task waits for its abort to be taken
+_ABORT_SECONDS = 1.0  # how long a call that ends waits for its aborts to be taken: its loop may end with it
+_ABORT_AGAIN_SECONDS = (1.0, 4.0, 16.0)
+_INQUIRY_SECONDS = 2.0
 _QUEUED_ABORT_DELAY = 0.05  # doubled for each abort in a row that brought no token
 _QUEUED_ABORT_MAX_DELAY = 5.0
 _EVENTS = "text/event-stream"
 _LEFT_RUNNING = frozenset({408, 502, 504})  # a gateway gave up; the engine behind it may not have
-
-
-OnDelta = Callable[[StreamDelta], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,7 @@ class Calls:
     """All calls of one client.
 
     Attributes:
+        known: The calls from their begin to their end, whatever they wait for.
         in_flight: The attempts on their way, by request id.
         abort: Ends a request on a server; must not raise.
     """
@@ -89,7 +91,10 @@ class Calls:
     servers: Servers
     gate: Gate
     options: CallOptions
+    places: Places
+    inquiry: Inquiry
     abort: Callable[[Server, str], Coroutine[Any, Any, None]]
+    known: set[_Call] = field(default_factory=set)
     in_flight: dict[str, _Call] = field(default_factory=dict)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -98,19 +103,39 @@ class Calls:
         return _Call(self, request, on_delta).run()
 
     def matching(self, rid: str | None, conversation_id: str | None) -> list[tuple[Server, str]]:
-        """Mark the attempts that a caller wants ended, and return where they run; all of them without a filter."""
+        """End the calls that a caller wants ended; return what of them a server has to end. Without a filter, all.
+
+        A call that waits for something sends no more; one that is on its way ends by the server's answer.
+        """
         key = None if conversation_id is None else conversation_key(conversation_id)
         found = []
-        for own, call in list(self.in_flight.items()):
-            if rid not in (None, own) or key not in (None, call.key) or call.server is None:
+        for call in list(self.known):
+            if rid not in (None, call.rid) or key not in (None, call.route.key):
                 continue
-            call.aborted_by_caller = True
-            found.append((call.server, own))
+            call.patience.abort()
+            if self.in_flight.get(call.rid) is call:
+                found.append((call.route.server, call.rid))
         return found
+
+    async def end(self, server: Server, rid: str) -> None:
+        """End an attempt on its server, for good: an abort that overtakes its own request is not known there."""
+        await self.abort(server, rid)
+        if rid in self.in_flight:
+            self._in_background(self._insist(server, rid))
+
+    async def _insist(self, server: Server, rid: str) -> None:
+        for seconds in _ABORT_AGAIN_SECONDS:
+            await asyncio.sleep(seconds)
+            if rid not in self.in_flight:
+                return
+            await self.abort(server, rid)
 
     def abort_later(self, server: Server, rid: str) -> asyncio.Task[None]:
         """End a request on its server without waiting for it."""
-        task = asyncio.get_running_loop().create_task(self.abort(server, rid))
+        return self._in_background(self.abort(server, rid))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
@@ -120,50 +145,66 @@ class _Call:
     """The state of one call."""
 
     __slots__ = (
-        "aborted_by_caller",
+        "attempts",
         "calls",
-        "deadline",
         "failures",
+        "farewells",
         "fruitless_aborts",
         "headers",
         "is_final",
-        "key",
         "on_delta",
         "options",
         "partial",
+        "patience",
         "request",
         "resumptions",
-        "server",
-        "started",
+        "rid",
+        "route",
     )
 
     def __init__(self, calls: Calls, request: GenerateRequest, on_delta: OnDelta | None) -> None:
-        self.calls, self.options, self.on_delta = calls, calls.options, on_delta
+        self.calls, self.options = calls, calls.options
+        self.on_delta = None if on_delta is None else told_apart(on_delta)
         # Encoded once, however many attempts there will be.
         self.request = request.encoded()
-        self.key = conversation_key(request.conversation_id)
+        self.route = Route(calls.servers, conversation_key(request.conversation_id))
         self.headers = self.options.headers
         if request.conversation_id is not None:
-            self.headers = {**self.headers, ROUTING_HEADER: self.key}
-        self.started = time.monotonic()
-        timeout = calls.options.timeout
-        self.deadline = None if timeout is None else self.started + timeout
+            self.headers = {**self.headers, ROUTING_HEADER: self.route.key}
+        self.patience = Patience(calls.options.timeout)
         self.partial: GenerateReply | None = None
         self.failures: list[SGLangClientError] = []
-        self.resumptions = 0
+        self.attempts = self.resumptions = 0
         self.fruitless_aborts = 0
-        self.aborted_by_caller = False
         self.is_final = False  # no further attempt, whatever the policy says
-        self.server: Server | None = None
+        self.rid = ""  # of the last attempt
+        self.farewells: list[asyncio.Task[None]] = []  # the aborts of its attempts
 
     async def run(self) -> GenerateReply:
+        self.calls.known.add(self)
+        try:
+            return await self.answered()
+        except ReceiverError as failed:
+            error = failed.error
+        finally:
+            self.calls.known.discard(self)
+            farewells = [abort for abort in self.farewells if not abort.done()]
+            if farewells:
+                await asyncio.wait(farewells, timeout=_ABORT_SECONDS)
+        raise error
+
+    async def answered(self) -> GenerateReply:
+        """Make one attempt after the other until there is a whole reply."""
+        await self.look_at_routers()
         while True:
-            await self.pass_gate()
             request = self.request if self.partial is None else resume_request(self.request, self.partial)
             if request is None:
                 return self.end_of_budget()
+            places = self.calls.places.here()
+            if not await self.patience.leave(self.calls.gate, places):
+                raise self.unsent()
             try:
-                reply = await self.attempt(request)
+                reply = await self.attempt(request, places)
             except SGLangAbortedError as error:
                 await self.aborted(None, error)
             except SGLangClientError as error:
@@ -175,38 +216,47 @@ class _Call:
                     return self.done(self.joined(reply))
                 await self.aborted(reply, None)
 
-    async def pass_gate(self) -> None:
-        """Wait while requests are held; that time does not count."""
-        if self.calls.gate.is_closed:
-            since = time.monotonic()
-            await self.calls.gate.wait()
-            if self.deadline is not None:
-                self.deadline += time.monotonic() - since
+    async def look_at_routers(self) -> None:
+        """Have it warned of that a router drops what is asked for; no call waits long for that."""
+        if may_be_dropped(self.request):
+            remaining = self.patience.remaining()
+            seconds = _INQUIRY_SECONDS if remaining is None else min(_INQUIRY_SECONDS, remaining / 4)
+            await self.patience.wait(self.calls.inquiry.look(self.request), seconds)
 
-    async def attempt(self, request: GenerateRequest) -> GenerateReply:
-        server = self.server = self.calls.servers.choose(self.key)
-        rid = new_rid(self.key)
-        body = request.body(rid=rid, stream=self.on_delta is not None)
+    async def attempt(self, request: GenerateRequest, places: asyncio.Semaphore) -> GenerateReply:
+        """Make one attempt and give its place back."""
+        try:
+            self.rid = new_rid(self.route.key)
+            body = request.body(rid=self.rid, stream=self.on_delta is not None)
+            return await self.sent(self.route.choose(), request, self.rid, body)
+        finally:
+            places.release()
+
+    async def sent(self, server: Server, request: GenerateRequest, rid: str, body: bytes) -> GenerateReply:
+        deadline = asyncio.timeout(self.patience.remaining())
+        self.attempts += 1
         self.calls.in_flight[rid] = self
         try:
-            async with asyncio.timeout(self.remaining()):
+            async with deadline:
                 return await self.exchange(server, request, rid, body)
         except SGLangConnectionError as error:
             self.no_answer(server, rid, error)
             raise
         except SGLangClientError as error:
             if getattr(error, "status", None) in _LEFT_RUNNING:
-                self.calls.abort_later(server, rid)
+                self.say_farewell(server, rid)
             raise
-        except TimeoutError:
-            self.calls.abort_later(server, rid)
-            raise self.out_of_time(server, rid) from None
-        except BaseException:
-            # Cancelled, or the receiver of the deltas failed: nobody wants the rest.
-            await asyncio.wait({self.calls.abort_later(server, rid)}, timeout=_ABORT_SECONDS)
+        except BaseException as error:
+            # Out of time, or cancelled, or the receiver of the deltas failed: nobody wants the rest.
+            self.say_farewell(server, rid)
+            if isinstance(error, TimeoutError) and deadline.expired():
+                raise self.out_of_time("{} gave no answer", server, rid) from None
             raise
         finally:
             del self.calls.in_flight[rid]
+
+    def say_farewell(self, server: Server, rid: str) -> None:
+        self.farewells.append(self.calls.abort_later(server, rid))
 
     async def exchange(self, server: Server, request: GenerateRequest, rid: str, body: bytes) -> GenerateReply:
         """Send one attempt and read its answer."""
@@ -252,61 +302,61 @@ class _Call:
 
     def no_answer(self, server: Server, rid: str, error: SGLangConnectionError) -> None:
         error.rid = rid
+        if isinstance(error.__cause__, BusyProcessError):
+            return  # that says nothing about the server
+        self.route.was_left_unanswered()
         if server.gave_no_answer(self.calls.servers.clock()):
             logger.warning("url=<%s> | server gives no answer: %s", server.base_url, error)
-        if error.hint is None:  # it was connected: the request may have arrived
-            self.calls.abort_later(server, rid)
+        if error.hint is None and not never_connected(error.__cause__):  # the request may have arrived
+            self.say_farewell(server, rid)
 
     async def failed(self, error: SGLangClientError) -> None:
         """Wait for the next attempt, or raise."""
         self.failures.append(error)
-        server = self.server
+        if self.patience.is_aborted and error.retryable:
+            raise self.abort_error(error, "") from error
+        remaining = self.patience.remaining()
+        moves_on = isinstance(error, SGLangConnectionError) and remaining != 0 and self.route.moves_on()
         delay = self.options.retry.next_delay(
             self.failures,
-            contacted=server is None or server.contacted,
-            remaining=self.remaining(),
+            first_contacts=self.route.first_contacts(),
+            remaining=None if moves_on else remaining,
             chance=random.random(),
         )
         if delay is None or self.is_final:
             raise self.final(error)
-        if isinstance(error, SGLangConnectionError) and self.calls.servers.another_than(server):
+        if moves_on:
             delay = 0.0
         logger.debug("rid=<%s>, attempt=<%d>, delay=<%.2f> | retrying: %s", error.rid, len(self.failures), delay, error)
-        await asyncio.sleep(delay)
+        await self.patience.wait(asyncio.sleep(delay), None)
 
     async def aborted(self, reply: GenerateReply | None, error: SGLangAbortedError | None) -> None:
         """Keep what was sampled and get ready to carry on, or raise."""
         fruitful = reply is not None and bool(reply.output_ids)
         if reply is not None:
             self.partial = self.joined(reply)
-        if self.options.on_abort == "raise" or self.aborted_by_caller:
-            raise self.abort_error(reply, error, "")
+        if self.options.on_abort == "raise" or self.patience.is_aborted:
+            raise self.abort_error(reply or error, "")
         if self.resumptions >= self.options.max_resumptions:
-            raise self.abort_error(reply, error, f" after it was carried on {self.resumptions} times")
+            raise self.abort_error(reply or error, f" after it was carried on {self.resumptions} times")
         if self.request.is_constrained and self.partial is not None and self.partial.output_ids:
             # The server would begin the grammar anew behind what was sampled of it.
             if self.on_delta is not None:
-                raise self.abort_error(reply, error, " within a grammar, which cannot be carried on,")
+                raise self.abort_error(reply or error, " within a grammar, which cannot be carried on,")
             self.partial = None
         self.resumptions += 1
         self.fruitless_aborts = 0 if fruitful else self.fruitless_aborts + 1
         if self.fruitless_aborts:
             delay = min(_QUEUED_ABORT_DELAY * 2.0 ** (self.fruitless_aborts - 1), _QUEUED_ABORT_MAX_DELAY)
-            await asyncio.sleep(delay * (1 + random.random()) / 2)
+            delay *= (1 + random.random()) / 2
+            remaining = self.patience.remaining()
+            if remaining is not None and delay >= remaining:
+                raise self.abort_error(reply or error, f" up to the deadline of {self.options.timeout} s")
+            await self.patience.wait(asyncio.sleep(delay), None)
 
-    def abort_error(
-        self, reply: GenerateReply | None, error: SGLangAbortedError | None, when: str
-    ) -> SGLangAbortedError:
+    def abort_error(self, cause: GenerateReply | SGLangClientError | None, when: str) -> SGLangAbortedError:
         partial = None if self.partial is None else self.done(self.partial)
-        said = reply.finish_reason.message if reply is not None else str(error)
-        count = len(partial.output_ids) if partial is not None else 0
-        return SGLangAbortedError(
-            f"the generation was aborted{when} with {count} tokens sampled: {said}",
-            reply=partial,
-            url=reply.url if reply is not None else getattr(error, "url", None),
-            rid=reply.rid if reply is not None else getattr(error, "rid", None),
-            attempts=len(self.failures) + self.resumptions + 1,
-        )
+        return endings.aborted(cause, partial, when, self.attempts)
 
     def joined(self, reply: GenerateReply) -> GenerateReply:
         return reply if self.partial is None else join_replies(self.request, self.partial, reply)
@@ -322,53 +372,29 @@ class _Call:
                 "rid=<%s>, retries=<%d>, seconds=<%.1f> | request was answered after retries; the last failure: %s",
                 reply.rid,
                 len(self.failures),
-                self.elapsed(),
+                self.patience.elapsed(),
                 self.failures[-1],
             )
-        return replace(reply, retries=len(self.failures), resumptions=self.resumptions, latency=self.elapsed())
+        return replace(reply, retries=len(self.failures), resumptions=self.resumptions, latency=self.patience.elapsed())
 
     def final(self, error: SGLangClientError) -> SGLangClientError:
         """The error of the last attempt, told as the end of the whole call."""
         error.attempts = len(self.failures)
         if error.attempts > 1:
-            error.add_note(f"this was attempt {error.attempts}, {self.elapsed():.1f} s after the first")
+            error.add_note(f"this was attempt {error.attempts}, {self.patience.elapsed():.1f} s after the first")
         return error
 
-    def out_of_time(self, server: Server, rid: str) -> SGLangTimeoutError:
-        last = f"; the last failure before: {self.failures[-1]}" if self.failures else ""
-        return SGLangTimeoutError(
-            f"{server.url('/generate')} gave no answer within the deadline of {self.options.timeout} s{last}",
-            url=server.url("/generate"),
-            rid=rid,
-            attempts=len(self.failures) + 1,
-            hint="raise timeout= of SGLangClient, or lower max_new_tokens or the number of concurrent requests",
-        )
+    def unsent(self) -> SGLangClientError:
+        """The error of a call that ends while none of its requests is on its way."""
+        if self.patience.is_aborted:
+            return self.abort_error(None, "")
+        return self.out_of_time("no request could leave for {}", self.route.choose(), None)
 
-    def elapsed(self) -> float:
-        return time.monotonic() - self.started
-
-    def remaining(self) -> float | None:
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+    def out_of_time(self, what: str, server: Server, rid: str | None) -> SGLangTimeoutError:
+        url = server.url("/generate")
+        seconds, attempts = self.options.timeout, self.attempts
+        return endings.out_of_time(what.format(url), seconds, self.failures, url=url, rid=rid, attempts=attempts)
 
 
 def _are_events(headers: Mapping[str, str]) -> bool:
     return headers.get("content-type", "").strip().lower().startswith(_EVENTS)
-
-
-def read_answer(answer: Answer, request: GenerateRequest, *, rid: str, url: str) -> GenerateReply:
-    """Return the reply of an answer, or raise the error that it is."""
-    if answer.status != 200:
-        raise error_from_answer(answer.status, answer.headers, answer.body, url=url, rid=rid)
-    try:
-        body = orjson.loads(answer.body)
-    except orjson.JSONDecodeError as error:
-        kind = answer.headers.get("content-type", "no content type")
-        raise SGLangDecodingError(
-            f"{url} answered 200 with {len(answer.body)} bytes of {kind} that are not JSON: {error}",
-            body=answer.body[:500].decode("utf-8", "replace"),
-            url=url,
-            rid=rid,
-            hint="is this an SGLang server, and the URL its root?",
-        ) from error
-    raise_abort_with_status(body, url=url, rid=rid)
-    return GenerateReply.from_body(body, request, rid=rid, url=url)

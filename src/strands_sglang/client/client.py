@@ -27,12 +27,14 @@ from strands_sglang.errors import (
 from strands_sglang.retry import RetryPolicy
 from strands_sglang.wire import GenerateReply, GenerateRequest
 
-from .calls import CallOptions, Calls, OnDelta
+from .calls import CallOptions, Calls
 from .control import Control, PauseMode, json_object
-from .gate import Gate
+from .gate import Gate, Places
 from .headers import check_credentials, request_headers
+from .inquiry import Inquiry
 from .pool import Pool, PoolOptions, environment_proxy
-from .routers import ServerKind, dropped_fields, may_be_dropped
+from .receiver import OnDelta
+from .routers import ServerKind
 from .servers import Servers
 from .streams import StreamDelta
 
@@ -125,11 +127,13 @@ class SGLangClient:
         options = CallOptions(
             timeout=timeout, retry=policy, on_abort=on_abort, max_resumptions=max_resumptions, headers=own
         )
-        self._calls = Calls(self._pool, self._servers, self._gate, options, self._control.abort)
+        places, inquiry = Places(max_connections), Inquiry(self._servers, self._control.kind)
+        self._calls = Calls(
+            self._pool, self._servers, self._gate, options, places, inquiry=inquiry, abort=self._control.abort
+        )
         self.prompt_limit: int | None = None
         self._limit_questions = _LIMIT_QUESTIONS
         self._is_multimodal: bool | None = None
-        self._warned: set[tuple[str, str]] = set()
 
     @classmethod
     def from_slime_args(cls, args: Any, **options: Any) -> Self:
@@ -161,8 +165,6 @@ class SGLangClient:
         request = request.encoded()
         if self.vocab_size is not None and (highest := request.prompt.highest) >= self.vocab_size:
             raise SGLangConfigError(f"input_ids holds {highest}, but the vocabulary has {self.vocab_size} ids")
-        if may_be_dropped(request):
-            await self._warn_of_routers(request)
         return await self._calls.send(request, on_delta)
 
     async def stream(self, request: GenerateRequest) -> AsyncGenerator[StreamDelta | GenerateReply, None]:
@@ -221,7 +223,7 @@ class SGLangClient:
         mine = self._calls.matching(rid, conversation_id)
         if not mine and rid is not None:
             await asyncio.gather(*(self._control.abort(server, rid) for server in self._servers.all))
-        await asyncio.gather(*(self._control.abort(server, own) for server, own in mine))
+        await asyncio.gather(*(self._calls.end(server, own) for server, own in mine))
 
     # --- questions ---------------------------------------------------------------------------------------
 
@@ -339,15 +341,6 @@ class SGLangClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    async def _warn_of_routers(self, request: GenerateRequest) -> None:
-        for url, kind in (await self.server_kinds()).items():
-            for name in sorted(dropped_fields(kind, request)):
-                if (url, name) not in self._warned:
-                    self._warned.add((url, name))
-                    logger.warning(
-                        "url=<%s>, field=<%s> | %s drops this field: the engine never sees it", url, name, kind
-                    )
 
     def __repr__(self) -> str:
         return f"SGLangClient({', '.join(map(repr, self.base_urls))})"

@@ -33,6 +33,7 @@ from .servers import Server, Servers
 logger = logging.getLogger(__name__)
 
 _HEALTH_PATHS = ("/ready", "/model_info", "/get_model_info", "/health")
+_NO_SUCH_PATH = frozenset({404, 405, 410, 501})
 _QUICK_SECONDS = 10.0
 _ABORT_SECONDS = 5.0
 _ROUTER_HINT = "routers do not forward this: give the engines' own addresses as base_url, as a list"
@@ -96,18 +97,21 @@ class Control:
     async def kind(self, server: Server) -> ServerKind:
         """Find out what a server is; remembered once it is known.
 
-        `/workers` exists on routers only, and costs an engine nothing.
+        `/workers` exists on routers only, and costs an engine nothing. Whoever is too busy to answer, or wants another
+        key, has not told what it is.
         """
         if server.kind is ServerKind.UNKNOWN:
             try:
                 workers = await self._get(server, "/workers")
-                if 400 <= workers.status < 500:
+                if workers.status in _NO_SUCH_PATH:
                     server.kind = ServerKind.ENGINE
                 elif workers.status == 200:
                     # Only the newer one names its own errors.
                     missing = await self._get(server, "/model_info")
-                    named = "x-smg-error-code" in missing.headers or b"unknown_url" in missing.body
-                    server.kind = ServerKind.SMG if named else ServerKind.SGLANG_ROUTER
+                    if "x-smg-error-code" in missing.headers or b"unknown_url" in missing.body:
+                        server.kind = ServerKind.SMG
+                    elif missing.status == 200 or missing.status in _NO_SUCH_PATH:
+                        server.kind = ServerKind.SGLANG_ROUTER
             except SGLangConnectionError as error:
                 logger.debug("url=<%s> | what it is cannot be asked: %s", server.base_url, error)
         return server.kind
@@ -124,11 +128,13 @@ class Control:
     async def _abort_behind_router(self, server: Server, rid: str) -> None:
         try:
             workers = worker_urls(_json(await self._get(server, "/workers"), server.url("/workers")))
-        except SGLangClientError as error:
+        except SGLangError as error:
             logger.debug("rid=<%s>, url=<%s> | no way to abort here: %s", rid, server.base_url, error)
             return
-        orders = (self._order(Server(url), "/abort_request", {"rid": rid}, _ABORT_SECONDS, "POST") for url in workers)
-        await asyncio.gather(*orders, return_exceptions=True)
+        await asyncio.gather(*(self._abort_at(url, rid) for url in workers), return_exceptions=True)
+
+    async def _abort_at(self, url: str, rid: str) -> None:
+        await self._order(Server(url), "/abort_request", {"rid": rid}, _ABORT_SECONDS, "POST")
 
     async def _get(self, server: Server, path: str) -> Answer:
         return await self._send(server, "GET", path, self._headers, None, _QUICK_SECONDS)

@@ -2,7 +2,8 @@
 
 The turns of one conversation go to one server, because that is where its prefix is cached: by rendezvous hashing, so
 nothing has to be remembered, and a server that is gone moves its own conversations only. A server that gave no
-answer is passed over for a while.
+answer is passed over for a while, and within one call those come first that left fewer of its attempts unanswered: as
+long as one server is left that was not asked, a call has not failed.
 
 A request id is `<conversation>_r<attempt>`: 32 hexadecimal digits and 20 decimal ones. All ids have one length, so
 none is a prefix of another (an engine aborts by prefix); every attempt has its own; and routers that take the
@@ -15,7 +16,7 @@ import hashlib
 import random
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from strands_sglang.errors import SGLangConfigError
@@ -27,6 +28,7 @@ RID_LENGTH = 54
 _HEX_KEY = re.compile(r"[0-9a-f]{32}")
 _PASS_OVER_SECONDS = 10.0
 _SILENCES_OF_AN_OUTAGE = 2
+_NONE: Mapping[Server, int] = {}
 # Not the seeded generator of the `random` module: an agent that seeds it would repeat its request ids.
 _RANDOM = random.SystemRandom()
 
@@ -113,18 +115,63 @@ class Servers:
         self.all = tuple(map(Server, dict.fromkeys(url.rstrip("/") for url in base_urls)))
         self.clock = clock
 
-    def choose(self, key: str) -> Server:
-        """Return the server of a conversation: its own, or the next one while its own gives no answer."""
+    def choose(self, key: str, unanswered: Mapping[Server, int] = _NONE) -> Server:
+        """Return the server of a conversation: its own, or the next one while its own gives no answer.
+
+        Args:
+            key: The conversation's key.
+            unanswered: How many attempts of this call each server left unanswered.
+        """
         if len(self.all) == 1:
             return self.all[0]
         ranked = sorted(self.all, key=lambda server: _weight(key, server.base_url), reverse=True)
         now = self.clock()
-        return next((server for server in ranked if not server.is_passed_over(now)), ranked[0])
+        return min(ranked, key=lambda server: (server.is_passed_over(now), unanswered.get(server, 0)))
 
-    def another_than(self, server: Server | None) -> bool:
-        """Whether there is another server that is not passed over now."""
-        now = self.clock()
-        return any(other is not server and not other.is_passed_over(now) for other in self.all)
+
+class Route:
+    """Where the attempts of one call go.
+
+    Attributes:
+        key: The conversation's key.
+        server: Where the last attempt went.
+    """
+
+    __slots__ = ("_servers", "_unanswered", "key", "server")
+
+    def __init__(self, servers: Servers, key: str) -> None:
+        """Begin at the conversation's own server."""
+        self.key = key
+        self._servers = servers
+        self._unanswered: dict[Server, int] = {}
+        self.server = servers.all[0]
+
+    def choose(self) -> Server:
+        """Choose the server of the next attempt."""
+        self.server = self._servers.choose(self.key, self._unanswered)
+        return self.server
+
+    def was_left_unanswered(self) -> None:
+        """Note that the last attempt got no answer."""
+        self._unanswered[self.server] = self._unanswered.get(self.server, 0) + 1
+
+    def moves_on(self) -> bool:
+        """Whether another server shall be asked at once: one that answers, or one that was asked less than this."""
+        other = self._servers.choose(self.key, self._unanswered)
+        if other is self.server:
+            return False
+        asked, asked_here = (self._unanswered.get(server, 0) for server in (other, self.server))
+        is_likely = not other.is_passed_over(self._servers.clock())
+        return is_likely or (asked < asked_here and not self._is_any_known())
+
+    def first_contacts(self) -> int | None:
+        """Return how often every server was asked in vain by now, or None once one has ever answered."""
+        if self._is_any_known():
+            return None
+        return min(self._unanswered.get(server, 0) for server in self._servers.all)
+
+    def _is_any_known(self) -> bool:
+        return any(server.contacted for server in self._servers.all)
 
 
 def _is_address(base_url: str) -> bool:

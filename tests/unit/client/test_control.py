@@ -215,7 +215,7 @@ SMG = {**ROUTER, "GET a /model_info": httpx.Response(404, headers={"x-smg-error-
         ({}, ServerKind.ENGINE),
         (ROUTER, ServerKind.SGLANG_ROUTER),
         (SMG, ServerKind.SMG),
-        ({"GET a /workers": httpx.Response(401)}, ServerKind.ENGINE),
+        ({"GET a /workers": httpx.Response(405)}, ServerKind.ENGINE),
         ({"GET a /workers": REFUSED}, ServerKind.UNKNOWN),
         ({"GET a /workers": httpx.Response(500)}, ServerKind.UNKNOWN),
     ],

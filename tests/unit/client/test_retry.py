@@ -83,6 +83,24 @@ def test_the_servers_own_wish_counts_up_to_the_limit_and_is_never_shortened() ->
     assert late >= 3.0
 
 
+@given(st.floats(0, 1), st.integers(1, 20), st.floats(0, 30))
+def test_what_the_server_asks_for_never_shortens_a_delay(chance: float, attempts: int, seconds: float) -> None:
+    policy = RetryPolicy(base_delay=1.0, max_delay=8.0)
+    asked = SGLangThrottledError("busy", status=503, retry_after=seconds)
+
+    delay = policy.next_delay([asked] * attempts, chance=chance)
+    own = policy.next_delay([BUSY] * attempts, chance=chance)
+    assert delay is not None
+    assert own is not None
+    assert delay >= max(own, min(seconds, 8.0))
+
+
+def test_a_server_that_asks_for_no_time_at_all_gets_the_usual_one() -> None:
+    now = SGLangThrottledError("busy", status=503, retry_after=0.0)
+
+    assert [PLAIN.next_delay([now] * attempts) for attempts in range(1, 6)] == [1, 2, 4, 8, 8]
+
+
 def test_the_number_of_retries_is_bounded() -> None:
     policy = RetryPolicy(max_retries=2)
 
@@ -113,9 +131,14 @@ def test_what_costs_nothing_is_repeated_patiently(patient: SGLangClientError) ->
 def test_a_server_that_never_answered_gets_less_patience() -> None:
     policy = RetryPolicy(max_first_contacts=3)
 
-    assert policy.next_delay([REFUSED] * 3, contacted=False) is not None
-    assert policy.next_delay([REFUSED] * 4, contacted=False) is None
-    assert policy.next_delay([REFUSED] * 4, contacted=True) is not None
+    assert policy.next_delay([REFUSED] * 3, first_contacts=3) is not None
+    assert policy.next_delay([REFUSED] * 4, first_contacts=4) is None
+    assert policy.next_delay([REFUSED] * 4) is not None
+
+
+def test_first_contacts_are_those_of_each_server_and_so_are_their_delays() -> None:
+    assert [PLAIN.next_delay([REFUSED] * 12, first_contacts=n) for n in range(5)] == [1.0, 1.0, 2.0, 4.0, None]
+    assert PLAIN.next_delay([BUSY] * 2, first_contacts=9) == 2.0
 
 
 @pytest.mark.parametrize("field", ["max_retries", "base_delay", "max_delay", "max_costly", "max_first_contacts"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -30,6 +29,7 @@ from strands_sglang.retry import RetryPolicy
 from strands_sglang.wire import FinishType, GenerateReply, PromptIds, WeightSpan
 
 from .bodies import PROMPT, asked, reply_body
+from .fleet import Fleet, endless, until
 
 QUICK = RetryPolicy(base_delay=0.0)
 ANSWER = Turn(ids=[7, 8, 9], finish="length")
@@ -43,12 +43,6 @@ def client_of(engine: ScriptedEngine, **options: Any) -> SGLangClient:
 def scripted(*steps: Step, **options: Any) -> tuple[ScriptedEngine, SGLangClient]:
     engine = ScriptedEngine(steps)
     return engine, client_of(engine, **options)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def test_a_reply_is_returned_validated_with_what_it_cost() -> None:
@@ -442,7 +436,7 @@ async def test_a_finished_generation_whose_stream_broke_is_neither_carried_on_no
     client = SGLangClient("http://a", transport=httpx.MockTransport(without_done), retry=QUICK)
     with pytest.raises(SGLangIncompleteAnswerError, match=r"without \[DONE\] after 3 tokens"):
         await client.send(BUDGET, on_delta=lambda delta: None)
-    assert len(sent) == 1
+    assert [request.url.path for request in sent].count("/generate") == 1
 
 
 async def test_an_abort_in_a_stream_is_carried_on() -> None:
@@ -505,6 +499,21 @@ async def test_an_abort_with_a_status_in_a_stream_is_raised_with_what_was_sample
     assert shown[:2] == [7, 8]
 
 
+@pytest.mark.parametrize(("ids", "kept"), [([7, 8], [7, 8]), ([], [])])
+async def test_an_abort_with_a_status_in_a_whole_reply_keeps_what_was_sampled(ids: list[int], kept: list[int]) -> None:
+    prompts: list[list[int]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        prompts.append(json.loads(request.content)["input_ids"])
+        finish = {"type": "abort", "message": "cancelled", "status_code": 499} if len(prompts) == 1 else None
+        return httpx.Response(200, json=reply_body(ids if finish else [9, 10], prompt=prompts[-1], finish=finish))
+
+    client = SGLangClient("http://a", transport=httpx.MockTransport(answer), retry=QUICK)
+    reply = await client.send(LONG)
+    assert reply.output_ids == [*kept, 9, 10]
+    assert prompts[1] == [*PROMPT, *kept]
+
+
 async def test_an_abort_after_the_end_of_a_stream_is_neither_carried_on_nor_repeated() -> None:
     sent: list[httpx.Request] = []
 
@@ -554,24 +563,6 @@ async def test_a_server_that_does_not_stream_is_read_as_it_answers() -> None:
 
 
 # --- several servers ----------------------------------------------------------------------------------------
-
-
-class Fleet(httpx.AsyncBaseTransport):
-    """Several engines by host name; a host that is missing refuses connections."""
-
-    def __init__(self, **engines: ScriptedEngine) -> None:
-        self.engines = {host: EngineTransport(engine) for host, engine in engines.items()}
-        self.asked: list[str] = []
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.asked.append(request.url.host)
-        if request.url.host not in self.engines:
-            raise httpx.ConnectError("refused", request=request)
-        return await self.engines[request.url.host].handle_async_request(request)
-
-
-def endless(body: dict[str, Any]) -> Step:
-    return ANSWER
 
 
 async def test_a_conversation_stays_on_its_server_and_carries_its_key() -> None:
