@@ -10,12 +10,11 @@ import base64
 import json
 import math
 import os
-import tempfile
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 from strands_sglang.errors import ExportError, SGLangConfigError
+from strands_sglang.whole_file import whole_file
 
 from .generic import ParquetExporter
 
@@ -31,12 +30,9 @@ def write_jsonl(rows: Iterable[dict[str, Any]], path: str | os.PathLike[str]) ->
         ExportError: If a row holds what JSON has no form for.
         OSError: If it cannot be written.
     """
-
-    def write(file: Any) -> None:
+    with whole_file(path) as beside, beside.open("wb") as file:
         for row in rows:
             file.write(json_line(row).encode() + b"\n")
-
-    _replace(Path(path), write)
 
 
 def write_parquet(rows: Iterable[dict[str, Any]], path: str | os.PathLike[str]) -> None:
@@ -63,7 +59,8 @@ def write_parquet(rows: Iterable[dict[str, Any]], path: str | os.PathLike[str]) 
         table = pa.Table.from_pylist(list(rows), schema=ParquetExporter.schema())
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
         raise ExportError(f"a row holds what the table cannot hold: {error}") from error
-    _replace(Path(path), lambda file: pq.write_table(table, file))
+    with whole_file(path) as beside:
+        pq.write_table(table, beside)
 
 
 def json_line(row: dict[str, Any]) -> str:
@@ -99,15 +96,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
-
-
-def _replace(path: Path, write: Callable[[Any], None]) -> None:
-    """Let `write` fill a file beside `path`, then move it there; leave nothing behind on a failure."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            write(file)
-            file.close()
-            Path(file.name).replace(path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise

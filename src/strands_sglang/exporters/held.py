@@ -79,8 +79,14 @@ def temperature_of(facts: Mapping[str, Any]) -> float | None:
 
 
 def is_tempered(facts: Mapping[str, Any]) -> bool:
-    """Say whether a turn's logprobs are after its temperature; where the facts do not tell, they are, as SGLang's."""
-    return facts.get("logprob_kind") != LogprobKind.UNTEMPERED
+    """Say whether a turn's logprobs are after its temperature; where the facts do not tell, they are, as SGLang's.
+
+    With top_k 1 the provider does not tell: SGLang leaves the temperature out if all that it samples at once is greedy.
+    """
+    kind, sampling = facts.get("logprob_kind"), facts.get("sampling_params")
+    if kind is None and isinstance(sampling, Mapping):
+        return sampling.get("top_k") != 1 or facts.get("temperature") == 1
+    return kind != LogprobKind.UNTEMPERED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,7 @@ class PrimeRLExporter(RoutedExporter):
         sampled = "a temperature that the record does not tell" if value is None else f"temperature {value}"
         raise ExportError(
             f"{row.name}: turn {turn.index} was sampled at {sampled}"
-            f"{'' if is_tempered(facts) else ', and its logprobs are those of temperature 1'}",
+            f"{'' if is_tempered(facts) else ', and its logprobs are those of temperature 1 or may be'}",
             hint="sample at an explicit temperature above 0; temperature= says that of turns that tell none, and "
             "temperature=1.0 takes turns whose logprobs are those of temperature 1 as sampled at it",
         )
