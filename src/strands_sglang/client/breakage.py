@@ -10,6 +10,7 @@ from __future__ import annotations
 import aiohttp
 import httpx
 from aiohttp.http import HttpProcessingError
+from aiohttp.http_exceptions import ContentEncodingError
 
 from strands_sglang.errors import (
     SGLangConfigError,
@@ -56,8 +57,10 @@ def not_answered(error: Exception, url: str) -> SGLangError:
 
 def not_whole(error: Exception, url: str) -> SGLangIncompleteAnswerError:
     """Return the error of an answer whose body broke off or cannot be decoded."""
-    if isinstance(error, httpx.DecodingError):
-        return SGLangIncompleteAnswerError(f"{url} gave an answer that cannot be read: {_words(error)}", url=url)
+    cause = error.__cause__
+    if isinstance(error, httpx.DecodingError) or isinstance(cause, ContentEncodingError):
+        words = _words(cause if isinstance(cause, ContentEncodingError) else error)
+        return SGLangIncompleteAnswerError(f"{url} gave an answer that cannot be read: {words}", url=url)
     return SGLangIncompleteAnswerError(
         f"{url} closed the connection in the middle of its answer: {_words(error)}", url=url
     )

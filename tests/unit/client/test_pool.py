@@ -385,6 +385,7 @@ async def test_an_answer_that_cannot_be_read_is_not_generated_again_and_again(
         assert isinstance(outcome, SGLangIncompleteAnswerError | SGLangDecodingError), repr(outcome)
         assert outcome.url == f"{url}/generate"
         assert outcome.rid
+        assert str(outcome).count(url) == 1
     assert asked_for <= 1 + QUICK.max_costly
 
 
