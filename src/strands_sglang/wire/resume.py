@@ -237,6 +237,7 @@ def _join_raw(
     joined = {**second.raw, "output_ids": ids, "meta_info": meta}
     if (read := second.prompt_token_ids) is not None:
         joined["prompt_token_ids"] = read[: len(read) - offset]
-    if "text" in first.raw and "text" in second.raw:
-        joined["text"] = first.raw["text"] + second.raw["text"]
+    before_text, after_text = first.raw.get("text"), joined.pop("text", None)
+    if before_text is not None and after_text is not None:
+        joined["text"] = before_text + after_text
     return joined

@@ -192,6 +192,14 @@ def test_the_body_of_a_generation_that_was_carried_on_is_one_body() -> None:
     assert "hidden_states" not in meta
 
 
+def test_the_text_of_a_part_is_not_that_of_the_whole() -> None:
+    request = asked()
+    first = part(request, [7, 8], abort=True)
+    del first.raw["text"]
+
+    assert "text" not in join_replies(request, first, part(carried_on(request, first), [9])).raw
+
+
 def test_an_abort_before_anything_new_was_sampled_changes_nothing() -> None:
     request = asked()
     first = part(request, [7, 8], abort=True)
