@@ -136,15 +136,14 @@ def test_each_event_loop_has_places_of_its_own_and_they_go_with_it() -> None:
 
 
 async def test_waiting_for_a_place_counts() -> None:
-    held = Held()
-    engine = ScriptedEngine(held)
-    client = client_of(engine, max_connections=1, timeout=0.1)
-    first, second = tasks_of(client, 2)
+    client = client_of(ScriptedEngine(Held()), max_connections=1, timeout=0.2)
+    places = client._calls.places.here()
+    await places.acquire()
 
-    with pytest.raises(SGLangTimeoutError, match="gave no answer within the deadline"):
-        await first
-    held.go.set()
-    assert (await asyncio.gather(second, return_exceptions=True))[0] is not None
+    with pytest.raises(SGLangTimeoutError, match=r"no request could leave for http://engine/generate within") as raised:
+        await client.send(REQUEST)
+    assert raised.value.attempts == 0
+    places.release()
 
 
 async def test_who_gets_no_place_in_time_has_sent_nothing_and_says_so() -> None:
