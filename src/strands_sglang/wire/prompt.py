@@ -3,8 +3,8 @@
 A conversation sends its whole prompt with every turn; what is new since the last turn is a small part of it.
 `extended` encodes the new ids only and shares the rest: `b"".join(p.extended(ids).json) == encode([*p, *ids])`.
 
-A `PromptIds` never changes. Ids that cannot be sent (negative, not integers, 2**31 and more) are refused when they are
-added: a server dies of a negative id. Kept are 4 bytes an id and its digits.
+A `PromptIds` never changes. Ids that cannot be sent (negative, not integers) or kept (2**31 and more) are refused when
+they are added: a server dies of a negative id. Kept are 4 bytes an id and its digits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import orjson
 
 from strands_sglang.errors import SGLangConfigError
 
-_AS_ZEROS, _TEN_DIGITS = bytes.maketrans(b"123456789", b"000000000"), b"0" * 10  # 2**31 has ten
 # What the JSON of anything but integers of 0 or more holds beside digits and commas: signs, fractions and exponents,
 # letters of true, false and null, and what opens text, lists and objects. Looking for these takes a quarter of the time
 # of looking at every character.
@@ -45,13 +44,12 @@ class PromptIds(Sequence[int]):
         """Return ids that are sent and let go: only their JSON is kept, and they are read from it where asked for.
 
         Packing them takes longer than encoding, and the garbage collector would walk through every id of a list or
-        tuple of each request on its way.
+        tuple of each request on its way. What is too high is told only where it matters: beyond a known vocabulary,
+        or once they are to be kept.
         """
         prompt = object.__new__(cls)
         plain = ids if isinstance(ids, list | tuple) else list(ids)
         encoded = _json_of(plain)
-        if _TEN_DIGITS in encoded.translate(_AS_ZEROS):
-            _array_of(plain)
         prompt._begin(None, len(plain), encoded)
         return prompt
 
@@ -64,7 +62,7 @@ class PromptIds(Sequence[int]):
     @property
     def _chunks(self) -> tuple[array[int], ...]:
         if self._packed is None:
-            self._packed = (array("i", self._read()),)
+            self._packed = (_array_of(self._read()),)
         return self._packed
 
     def _read(self) -> list[int]:

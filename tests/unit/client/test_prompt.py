@@ -112,10 +112,13 @@ def test_a_prompt_that_is_sent_once_refuses_what_is_no_id(bad: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", [2**31, 2**40, 2**63])
-def test_a_prompt_that_is_sent_once_refuses_ids_of_more_than_31_bits(bad: int) -> None:
-    assert PromptIds.once([1, 2**31 - 1]).highest == 2**31 - 1
-    with pytest.raises(SGLangConfigError, match="below 2"):
-        PromptIds.once([1, bad])
+def test_ids_of_more_than_31_bits_are_known_in_a_prompt_that_is_sent_once_and_not_kept(bad: int) -> None:
+    once = PromptIds.once([1, bad])
+
+    assert once.highest == bad
+    for keep in (lambda: once.newest, lambda: once.extended([2]), lambda: once[0]):
+        with pytest.raises(SGLangConfigError, match="below 2"):
+            keep()
 
 
 def test_a_prompt_that_is_sent_once_does_not_change_with_its_list() -> None:
