@@ -16,14 +16,10 @@ from typing import Any
 
 from strands_sglang.errors import ChatTemplateError, UnknownNameError, UnsupportedContentError
 
-from .calm import Calm
 from .disguise import Disguise
 from .ending import TurnEnding
 from .guard import ControlTokens, Guard
 from .messages import check_messages, first_left_out
-from .mould import Moulds
-from .outline import Outline, outline_of
-from .proof import Prover
 from .reasoning import ReasoningMarks
 from .stand_in import Message, Tools, count_calls, round_of, shape_of_turn, stand_in_context, with_every_call
 from .suffix import Suffix, SuffixSource
@@ -79,10 +75,7 @@ class ChatTokenizer:
         self._turn_ends = find_turn_ends(self._template, self._vocabulary)
         borders = (*self._turn_ends.header, *self._turn_ends.stops, *self._turn_ends.others)
         self._marks = ReasoningMarks(self._template, self._vocabulary, borders)
-        derivation = (self._template, self._vocabulary, self._marks, self._turn_ends)
-        self._suffixes = SuffixSource(*derivation)
-        marks = [text for pair in self._marks.pairs for text in (pair.opening, pair.closing)]
-        self._moulds = Moulds(Prover(*derivation), Calm(self._vocabulary, marks))
+        self._suffixes = SuffixSource(self._template, self._vocabulary, self._marks, self._turn_ends)
         self._ending = TurnEnding(self._vocabulary, self._marks)
         self._numbers_calls: dict[bool, bool] = {}
 
@@ -149,7 +142,7 @@ class ChatTokenizer:
         check_messages(new_messages, self.name)
         try:
             before = self._stand_in(context, turn, new_messages, tools)
-            suffix, disguise = self._cast(before, turn, new_messages, tools)
+            suffix, disguise = self._suffix(before, turn, new_messages, tools)
             known = self._ends_with(turn.prompt_ids, suffix.header, disguise)
         except ChatTemplateError:
             known = False
@@ -190,15 +183,6 @@ class ChatTokenizer:
             numbers = self._numbers_calls[bool(tools)] = texts[0] != texts[1]
         return with_every_call(context) if numbers else before
 
-    def _cast(
-        self, before: Sequence[Message], turn: SampledTurn, new_messages: Sequence[Message], tools: Tools | None
-    ) -> tuple[Suffix, Disguise]:
-        """Return what `_suffix` gives, from a mould where there is one for it."""
-        outline = outline_of(before, shape_of_turn(turn.message), new_messages, tools)
-        if outline is not None and (suffix := self._moulds.cast(outline)) is not None:
-            return suffix, self._guard.idle()
-        return self._suffix(before, turn, new_messages, tools, learn=outline)
-
     def _suffix(
         self,
         before: Sequence[Message],
@@ -207,15 +191,12 @@ class ChatTokenizer:
         tools: Tools | None,
         *,
         trailing: str = "",
-        learn: Outline | None = None,
     ) -> tuple[Suffix, Disguise]:
         turn_shape = shape_of_turn(turn.message)
         given = {"new_messages": new_messages, "before": before, "calls": turn_shape.calls}
         derived: list[Suffix] = []
-        disguised: list[Mapping[str, Any]] = []
 
         def render(given: Mapping[str, Any], disguise: Disguise) -> str:
-            disguised.append(given)
             shaped = dataclasses.replace(turn_shape, calls=given["calls"])
 
             def suffix(new_messages: Sequence[Message]) -> Suffix:
@@ -231,10 +212,7 @@ class ChatTokenizer:
             return derived[-1].text
 
         text, disguise = self._guard.rendered(given, tools or (), render)
-        suffix = dataclasses.replace(derived[-1], text=text)
-        if learn is not None and len(disguised) == 1:
-            self._moulds.learn(learn, suffix, disguised[0], turn_shape, disguise)
-        return suffix, disguise
+        return dataclasses.replace(derived[-1], text=text), disguise
 
     def _require_all(self, messages: Sequence[Message], text: str, shows: Any) -> None:
         index = first_left_out(messages, text, shows)

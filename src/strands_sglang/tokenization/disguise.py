@@ -102,12 +102,6 @@ class Disguise:
             for literal, count in literals.items()
         )
 
-    @property
-    def idle(self) -> bool:
-        """Whether the new messages and the places of their texts would look the same without it."""
-        changed = self.foreign or self.unsure or self.first != FIRST
-        return not changed and not any(where.startswith("new_messages") for where in self._found)
-
     def begin(self, *, literals: bool, borders: bool) -> None:
         """Begin anew, with nothing met.
 

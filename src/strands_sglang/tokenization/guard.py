@@ -69,10 +69,6 @@ class Guard:
             raise
         return text, disguise
 
-    def idle(self) -> Disguise:
-        """Return a disguise for content that needs none; it reads renderings that hold disguised tools, too."""
-        return self._disguise(FIRST)
-
     def _cover(
         self, disguise: Disguise, given: Mapping[str, Any], tools: Any, *, borders: bool = False
     ) -> dict[str, Any]:

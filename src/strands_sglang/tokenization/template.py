@@ -54,7 +54,6 @@ class ChatTemplate:
         self._now = now or datetime.now()
         sources = {"default": source} if isinstance(source, str) else dict(source)
         self.sources = tuple(sources.values())
-        self._named = sources
         self._templates = {key: self._compile(text) for key, text in sources.items()}
         self._forms = Forms(self._render, name)
 
@@ -106,7 +105,7 @@ class ChatTemplate:
         *,
         generation_prompt: bool = True,
     ) -> str:
-        template = self._compiled(self._choose(tools))
+        template = self._choose(tools)
         try:
             text = template.render(
                 messages=[_with_reasoning_aliases(message) for message in messages],
@@ -122,17 +121,13 @@ class ChatTemplate:
             ) from error
         return unescaped(str(text))
 
-    def _compiled(self, name: str) -> Any:
-        return self._templates[name]
-
-    def _choose(self, tools: Sequence[Mapping[str, Any]] | None) -> str:
-        """Return the name of the template for these tools."""
-        if tools and "tool_use" in self._named:
-            return "tool_use"
-        if "default" in self._named:
-            return "default"
+    def _choose(self, tools: Sequence[Mapping[str, Any]] | None) -> Any:
+        if tools and "tool_use" in self._templates:
+            return self._templates["tool_use"]
+        if "default" in self._templates:
+            return self._templates["default"]
         raise ChatTemplateMissingError(
-            f"{self.name} has the chat templates {', '.join(sorted(self._named))}, but none named default",
+            f"{self.name} has the chat templates {', '.join(sorted(self._templates))}, but none named default",
             model=self.name,
             hint="pass the one to use as chat_template=",
         )
@@ -197,37 +192,13 @@ def compile_template(source: str) -> Any:
     return _environment().from_string(source)
 
 
-@functools.lru_cache(maxsize=64)
-def compile_for_proof(source: str) -> Any:
-    """Return the template, compiled so that sealed texts tell what it does with them."""
-    return _proving_environment().from_string(source)
-
-
 @functools.cache
 def _environment() -> Any:
-    from .sandbox import Sandbox
-
-    return _environment_of(Sandbox)
-
-
-@functools.cache
-def _proving_environment() -> Any:
-    from .proving import ProvingSandbox, RefusalError
-
-    environment = _environment_of(ProvingSandbox, refusal=RefusalError)
-    environment.close(tuple(environment.globals[name] for name in ("raise_exception", "dict", "namespace")))
-    return environment
-
-
-def _environment_of(sandbox: Any, refusal: Any = None) -> Any:
-    """Return the environment that transformers renders chat templates in.
-
-    Args:
-        sandbox: The class to make it of.
-        refusal: What a template that refuses raises; None for jinja's own.
-    """
+    """Return the sandbox that transformers renders chat templates in."""
     import jinja2
     import jinja2.ext
+
+    from .sandbox import Sandbox
 
     class Generation(jinja2.ext.Extension):
         """`{% generation %}` marks what the model writes; here it only renders its body."""
@@ -270,9 +241,9 @@ def _environment_of(sandbox: Any, refusal: Any = None) -> Any:
             return dict.fromkeys(*args)
 
     def raise_exception(message: Any) -> None:
-        raise (refusal or jinja2.exceptions.TemplateError)(message)
+        raise jinja2.exceptions.TemplateError(message)
 
-    environment = sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+    environment = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = raise_exception
     environment.globals["dict"] = Dict()
