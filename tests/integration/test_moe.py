@@ -26,7 +26,7 @@ from .exported import DECIDED, ROUTING, ROUTING_OPTIONS, assert_exports_are_of_t
 from .forward_pass import Opinion, forward
 from .sglang_cpu.checkpoints import mixture, perturbed
 from .sglang_cpu.install import default_environment
-from .watching import load_of, until_load
+from .watching import PATIENCE, load_of, until_load
 from .weight_update import EPISODES, NEW, OLD, THIRD, Stage, assert_all_of_it_happened, saved_and_read
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ async def test_a_generation_that_was_aborted_and_carried_on_has_every_row(moe: S
     prompt = moe.tokenizer.encode("<|im_start|>user\nTell a long story.<|im_end|>\n<|im_start|>assistant\n")
     sampling = {"temperature": 1.0, "max_new_tokens": 600, "ignore_eos": True}
     request = GenerateRequest(input_ids=prompt, sampling_params=sampling, return_routed_experts=True)
-    async with SGLangClient(moe.url) as client, httpx.AsyncClient(base_url=moe.url) as watcher:
+    async with SGLangClient(moe.url) as client, httpx.AsyncClient(base_url=moe.url, timeout=PATIENCE) as watcher:
         task = asyncio.create_task(client.send(request))
         await until_load(lambda: load_of(watcher), lambda load: load.running > 0)
         await client.pause_generation("abort")
@@ -144,7 +144,7 @@ async def test_a_generation_that_was_retracted_over_an_update_has_the_rows_of_th
     prompt = stage.tokenizer.encode("<|im_start|>user\nTell a long story.<|im_end|>\n<|im_start|>assistant\n")
     sampling = {"temperature": 1.0, "max_new_tokens": 600, "ignore_eos": True}
     request = GenerateRequest(input_ids=prompt, sampling_params=sampling, return_routed_experts=True)
-    async with SGLangClient(stage.url) as client, httpx.AsyncClient(base_url=stage.url) as watcher:
+    async with SGLangClient(stage.url) as client, httpx.AsyncClient(base_url=stage.url, timeout=PATIENCE) as watcher:
         task = asyncio.create_task(client.send(request))
         await until_load(lambda: load_of(watcher), lambda load: load.running > 0)
         await client.pause_generation("retract")

@@ -24,7 +24,7 @@ from strands_sglang.tool_parsers import get_tool_parser
 from strands_sglang.trajectory import Turn
 
 from .episodes import CUT_SHORT, calculator
-from .watching import load_of, until_load
+from .watching import PATIENCE, load_of, until_load
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -107,7 +107,7 @@ class Stage:
 
     async def play_over_update(self, client: SGLangClient, count: int) -> list[Trajectory]:
         """Play episodes at once, and change the weights while at least two of them are in the middle of an answer."""
-        async with httpx.AsyncClient(base_url=self.url) as watcher:
+        async with httpx.AsyncClient(base_url=self.url, timeout=PATIENCE) as watcher:
             tasks = [asyncio.create_task(self.play(client, **TALKATIVE))]
             await until_load(lambda: load_of(watcher), lambda load: load.running > 0)
             tasks += [asyncio.create_task(self.play(client)) for _ in range(count - 1)]
