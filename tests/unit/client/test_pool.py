@@ -167,17 +167,22 @@ async def test_closing_loses_no_call_that_waits_for_a_connection() -> None:
 
 
 async def test_closing_loses_no_request_that_waits_below_the_client() -> None:
+    arrived, closed = asyncio.Event(), asyncio.Event()
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         await read_request(reader)
-        await asyncio.sleep(0.05)
+        arrived.set()
+        await closed.wait()
         writer.write(whole({}))
-        await writer.drain()
+        with contextlib.suppress(ConnectionError):  # nobody reads the first one
+            await writer.drain()
 
     async with raw_server(answer) as url:
         pool = Pool(PoolOptions(max_connections=1, connect_timeout=5.0))
         tasks = [asyncio.create_task(pool.send("POST", url, headers={}, body=b"{}")) for _ in range(4)]
-        await asyncio.sleep(0.02)
+        await arrived.wait()
         await pool.aclose()
+        closed.set()
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         await pool.aclose()
     assert [type(outcome) for outcome in outcomes] == [SGLangConnectionError, *3 * [Answer]]
@@ -296,15 +301,14 @@ async def test_an_abort_does_not_wait_for_a_free_connection() -> None:
 
 
 async def test_nobody_listening_is_told_with_the_address() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-
-    async with SGLangClient(f"http://127.0.0.1:{port}", retry=QUICK) as client:
-        with pytest.raises(
-            SGLangConnectionError, match=f"nobody answers at http://127.0.0.1:{port}/generate"
-        ) as raised:
-            await client.send(REQUEST)
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and kept, so that nobody else listens there
+        port = bound.getsockname()[1]
+        async with SGLangClient(f"http://127.0.0.1:{port}", retry=QUICK) as client:
+            with pytest.raises(
+                SGLangConnectionError, match=f"nobody answers at http://127.0.0.1:{port}/generate"
+            ) as raised:
+                await client.send(REQUEST)
     assert raised.value.attempts == 4
 
 
