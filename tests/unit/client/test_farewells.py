@@ -28,7 +28,7 @@ REQUEST = asked(sampling_params={"max_new_tokens": 3})
 @pytest.mark.parametrize(
     ("step", "options"),
     [
-        (Turn(ids=[7], delay=30), {"timeout": 0.3}),
+        (Turn(ids=[7], delay=30), {"timeout": 2.0}),  # time enough to arrive on a busy machine
         (Refusal(status=504), {}),
         (Refusal(status=408), {}),
         (Drop(), {}),
@@ -36,8 +36,10 @@ REQUEST = asked(sampling_params={"max_new_tokens": 3})
 )
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_an_abort_leaves_though_the_loop_ends_with_the_call(
-    step: Step, options: dict[str, Any], is_closed: bool
+    step: Step, options: dict[str, Any], is_closed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for seconds in ("calls._ABORT_SECONDS", "control._ABORT_SECONDS"):  # that a machine may exceed
+        monkeypatch.setattr(f"strands_sglang.client.{seconds}", 60.0)
     engine = ScriptedEngine([step])
 
     async def send(url: str) -> None:
