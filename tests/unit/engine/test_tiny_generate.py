@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -10,7 +12,9 @@ import numpy as np
 import orjson
 import pytest
 
-from strands_sglang.engine.tiny.checkpoint import SHIPPED, Checkpoint, load
+from strands_sglang.engine import TinyEngine
+from strands_sglang.engine.tiny.checkpoint import SHIPPED, Array, Checkpoint, load
+from strands_sglang.engine.tiny.runner import Part
 
 from . import reference
 
@@ -248,11 +252,22 @@ async def test_requests_together_get_what_they_get_alone(client: httpx.AsyncClie
     assert [answer["output_ids"] for answer in together] == [answer["output_ids"] for answer in alone] * 3
 
 
-async def test_the_event_loop_runs_while_the_model_does(client: httpx.AsyncClient) -> None:
-    asked = asyncio.create_task(ask(client, sampling={"max_new_tokens": 60, "ignore_eos": True}))
-    turns = 0
-    while not asked.done():
-        await asyncio.sleep(0.001)
-        turns += 1
+async def test_the_event_loop_runs_while_the_model_does(
+    client: httpx.AsyncClient, engine: TinyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = engine._core.scheduler._runner
+    forward, begun, go_on = runner.forward, threading.Event(), threading.Event()
 
-    assert turns > 5
+    def held(parts: Sequence[Part]) -> Array:
+        begun.set()
+        assert go_on.wait(60), "the loop stood still while the model ran"
+        return forward(parts)
+
+    monkeypatch.setattr(runner, "forward", held)
+    asked = asyncio.create_task(ask(client, sampling={"max_new_tokens": 3, "ignore_eos": True}))
+    while not begun.is_set():
+        await asyncio.sleep(0.001)
+    # The loop is here, and the model within a step that ends only because it is.
+    go_on.set()
+
+    assert len((await asked)["output_ids"]) == 3
