@@ -65,7 +65,8 @@ async def test_a_stream_arrives_piece_by_piece() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_client_that_leaves_is_noticed(stream: bool) -> None:
-    engine = ScriptedEngine([Turn(ids=[5, 6, 7], token_delay=0.05 if stream else 30)])
+    # A stream that would last for minutes: it cannot be over before its reader has left.
+    engine = ScriptedEngine([Turn(ids=[5] * 3000, token_delay=0.05 if stream else 30)])
     async with serve(engine, port=0) as server, httpx.AsyncClient() as client:
         if stream:
             async with client.stream("POST", f"{server.url}/generate", json={**BODY, "stream": True}) as reply:
