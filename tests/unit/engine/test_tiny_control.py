@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
@@ -12,6 +13,8 @@ import orjson
 import pytest
 
 from strands_sglang.engine import EngineTransport, TinyEngine
+from strands_sglang.engine.tiny.checkpoint import Array
+from strands_sglang.engine.tiny.runner import Part
 from strands_sglang.errors import SGLangConfigError
 
 PROMPT = [1016, 295, 198, 5, 77, 300, 4, 4]
@@ -36,6 +39,30 @@ async def generating(engine: TinyEngine, count: int = 1) -> None:
 
 async def post(client: httpx.AsyncClient, path: str, **body: Any) -> httpx.Response:
     return await client.post(path, json=body)
+
+
+async def begin_and_pause(
+    engine: TinyEngine, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, mode: str, **body: Any
+) -> asyncio.Task[httpx.Response]:
+    """Begin a request, and pause within its sixth step: the model waits there until the pause is asked for."""
+    runner = engine._core.scheduler._runner
+    forward, reached, go_on, steps = runner.forward, threading.Event(), threading.Event(), list[None]()
+
+    def held(parts: Sequence[Part]) -> Array:
+        steps.append(None)
+        if len(steps) == 6:
+            reached.set()
+            assert go_on.wait(60), "no pause was asked for"
+        return forward(parts)
+
+    monkeypatch.setattr(runner, "forward", held)
+    asked = begin(client, "held", **body)
+    await until(reached.is_set)
+    pausing = asyncio.create_task(post(client, "/pause_generation", mode=mode))
+    await until(lambda: bool(engine._core.worker._inbox))
+    go_on.set()
+    await pausing
+    return asked
 
 
 async def test_an_abort_of_a_running_request_keeps_its_tokens(
@@ -157,14 +184,12 @@ async def test_pausing_by_default_aborts_and_holds_new_requests(
 
 @pytest.mark.parametrize(("mode", "retractions"), [("in_place", 0), ("retract", 1)])
 async def test_a_held_request_spans_two_weight_versions_and_goes_on_exactly(
-    fresh: TinyEngine, fresh_client: httpx.AsyncClient, mode: str, retractions: int
+    fresh: TinyEngine, fresh_client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, mode: str, retractions: int
 ) -> None:
     sampling = {**ENDLESS, "max_new_tokens": 200}
     alone = (await begin(fresh_client, "alone", sampling_params=sampling)).json()
-    asked = begin(fresh_client, "held", sampling_params=sampling)
-    await generating(fresh)
 
-    await post(fresh_client, "/pause_generation", mode=mode)
+    asked = await begin_and_pause(fresh, fresh_client, monkeypatch, mode, sampling_params=sampling)
     so_far = len(fresh._core.scheduler.sequences[0].output)
     await post(fresh_client, "/update_weight_version", new_version="v1", abort_all_requests=False)
     await post(fresh_client, "/continue_generation")
@@ -180,16 +205,18 @@ async def test_a_held_request_spans_two_weight_versions_and_goes_on_exactly(
     assert (await fresh_client.get("/model_info")).json()["weight_version"] == "v1"
 
 
-async def test_prompt_logprobs_survive_a_retraction(fresh: TinyEngine, fresh_client: httpx.AsyncClient) -> None:
-    sampling = {**ENDLESS, "max_new_tokens": 200}
-    alone = (await begin(fresh_client, "alone", sampling_params=sampling, logprob_start_len=2)).json()
-    asked = begin(fresh_client, "held", sampling_params=sampling, logprob_start_len=2)
-    await generating(fresh)
+async def test_prompt_logprobs_survive_a_retraction(
+    fresh: TinyEngine, fresh_client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body: dict[str, Any] = {"sampling_params": {**ENDLESS, "max_new_tokens": 200}, "logprob_start_len": 2}
+    alone = (await begin(fresh_client, "alone", **body)).json()
 
-    await post(fresh_client, "/pause_generation", mode="retract")
+    asked = await begin_and_pause(fresh, fresh_client, monkeypatch, "retract", **body)
     await post(fresh_client, "/continue_generation")
 
-    logprobs = (await asked).json()["meta_info"]["input_token_logprobs"]
+    meta = (await asked).json()["meta_info"]
+    assert meta["num_retractions"] == 1
+    logprobs = meta["input_token_logprobs"]
     expected = alone["meta_info"]["input_token_logprobs"]
     assert [triple[1] for triple in logprobs] == PROMPT[2:]
     assert [triple[0] for triple in logprobs[1:]] == pytest.approx([triple[0] for triple in expected[1:]], abs=1e-3)
