@@ -168,7 +168,8 @@ async def test_retries_are_logged_once_per_call(caplog: pytest.LogCaptureFixture
 
     with caplog.at_level(logging.INFO, "strands_sglang"):
         await client.send(BUDGET)
-    assert ["retries=<5>" in record.getMessage() for record in caplog.records] == [True]
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("strands_sglang")]
+    assert ["retries=<5>" in message for message in said] == [True]
 
 
 async def test_an_outage_is_logged_when_it_begins_and_not_per_attempt(caplog: pytest.LogCaptureFixture) -> None:
