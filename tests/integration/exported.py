@@ -30,7 +30,11 @@ from .forward_pass import Opinion, forward
 from .sglang_cpu.install import default_environment
 
 DECIDED = 1e-4
-"""Router logits that are closer than this may be ordered either way in float32."""
+"""Router logits that are closer than this may be ordered either way in float32.
+
+Another expert changes a token's hidden state, and that of every token that attends to it: in one place out of four by
+more than `TOLERANCE` in a log-probability. So what comes after such a choice is left to noise as well.
+"""
 
 Shape = tuple[int, int]
 """Layers and experts per token."""
@@ -50,7 +54,8 @@ class Truth:
         versions: Which weights sampled each token, None for what was not sampled.
         logprobs: Of each trainable token; None elsewhere.
         experts: The router's choice for each token but the last, `[tokens - 1, layers, top_k]`; None without routers.
-        decided: Where that choice is by more than float32's noise.
+        decided: Where that choice, and each before it, is by more than float32's noise.
+        steady: Whether each token's log-probability follows from such choices only.
     """
 
     ids: list[int]
@@ -59,6 +64,7 @@ class Truth:
     logprobs: list[float | None]
     experts: NDArray[np.int64] | None
     decided: NDArray[np.bool_]
+    steady: list[bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +98,12 @@ async def assert_exports_are_of_the_right_weights(
     truths = truths_of(trajectories, said)
     tokens, largest, compared = sum(sum(truth.mask) for truth in truths), 0.0, 0
     assert tokens == sum(len(turn.sampled) for one in trajectories for turn in one.turns if turn.fate in EXPORTED)
+    steady = sum(sum(map(min, truth.mask, truth.steady)) for truth in truths)
+    assert steady > 0.9 * tokens
     for name in sorted(EXPORTERS):
         rows = export(name, trajectories, shape)
         differences = logprob_differences(name, rows, truths)
-        assert len(differences) == tokens, name
+        assert len(differences) == steady, name
         assert max(differences) < TOLERANCE, name
         largest = max(largest, *differences)
         if shape is not None and name in ROUTING:
@@ -143,16 +151,25 @@ def truth_of(sample: Sample, said: Mapping[str, Opinion]) -> Truth:
     rollout, mask = sample.rollout, list(sample.loss_mask)
     versions = rollout.weight_versions
     logprobs: list[float | None] = [None] * len(mask)
+    settled = {name: np.logical_and.accumulate(np.array(one.margins) > DECIDED) for name, one in said.items()}
+    steady = [True] * len(mask)
     for at, (trainable, version) in enumerate(zip(mask, versions, strict=True)):
         if trainable:
             assert version is not None
             logprobs[at] = said[version].logprobs[at]
+            steady[at] = not len(settled[version]) or bool(settled[version][at - 1])
     makers = makers_of_rows(rollout)
     routed = bool(next(iter(said.values())).experts)
     experts = np.array([said[maker].experts[at] for at, maker in enumerate(makers)]) if routed else None
-    decided = np.array([routed and said[maker].margins[at] > DECIDED for at, maker in enumerate(makers)])
+    decided = np.array([routed and settled[maker][at] for at, maker in enumerate(makers)])
     return Truth(
-        ids=rollout.token_ids, mask=mask, versions=versions, logprobs=logprobs, experts=experts, decided=decided
+        ids=rollout.token_ids,
+        mask=mask,
+        versions=versions,
+        logprobs=logprobs,
+        experts=experts,
+        decided=decided,
+        steady=steady,
     )
 
 
@@ -196,7 +213,8 @@ def _differences(name: str, columns: Columns, truth: Truth) -> Iterator[float]:
         assert expected is not None
         if columns.versions is not None:
             assert (name, str(columns.versions[at])) == (name, truth.versions[at])
-        yield abs(value - expected)
+        if truth.steady[at]:
+            yield abs(value - expected)
 
 
 def wrong_rows(name: str, rows: Sequence[Row], truths: Sequence[Truth], shape: Shape) -> tuple[int, int]:
