@@ -51,7 +51,7 @@ def endless(body: dict[str, Any]) -> Turn:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)
 

@@ -54,7 +54,7 @@ async def test_a_router_that_gives_no_answer_is_not_waited_for() -> None:
 
     router = Router(never)
     client = SGLangClient("http://a", transport=router, timeout=0.4)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         for _ in range(3):
             assert (await client.send(BIAS)).output_ids == [7, 8, 9]
     assert router.asked == ["/workers", *3 * ["/generate"]]
