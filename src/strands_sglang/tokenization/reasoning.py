@@ -73,7 +73,7 @@ class ReasoningMarks:
         }
         texts = "|".join(sorted(map(re.escape, self._ids), key=len, reverse=True)) or r"(?!)"
         self._run = re.compile(rf"(?:(?:{texts})\s*)+")
-        self._around, self._gap = re.compile(rf"\s*(?:(?:{texts})\s*)+"), re.compile(rf"(?:\s|{texts})*")
+        self._gap = re.compile(rf"(?:\s|{texts})*")
         # A generation prompt may hold no control token but the mark it ends with: that is no border.
         marks = {ids[0] for ids in self._ids.values() if len(ids) == 1}
         self._borders = frozenset(token.id for token in borders) - marks
@@ -115,13 +115,29 @@ class ReasoningMarks:
         if history.startswith(prompt):
             return True
         position = 0
-        for number, piece in enumerate(self._around.split(prompt)):
+        for number, piece in enumerate(self._between_marks(prompt)):
             if number and (gap := self._gap.match(history, position)):
                 position = gap.end()
             if not history.startswith(piece, position):
                 return self.without(history).startswith(self.without(prompt))
             position += len(piece)
         return True
+
+    def _between_marks(self, text: str) -> Iterator[str]:
+        """Yield what is between the runs of marks in a text, without the blanks in front of a run."""
+        # Marks are found as plain text: with many tools a prompt is long, and an expression would walk through it.
+        ahead = {mark: at for mark in self._ids if (at := text.find(mark)) >= 0}
+        end = 0
+        while ahead:
+            start = min(ahead.values())
+            yield text[end:start].rstrip()
+            run = self._run.match(text, start)
+            end = run.end() if run is not None else start + 1
+            for mark in [mark for mark, at in ahead.items() if at < end]:
+                ahead[mark] = text.find(mark, end)
+                if ahead[mark] < 0:
+                    del ahead[mark]
+        yield text[end:]
 
 
 def _rendered(template: ChatTemplate, vocabulary: Vocabulary) -> Iterator[Marks]:
