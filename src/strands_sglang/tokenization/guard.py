@@ -8,6 +8,7 @@ tokenizer had no control tokens. Never changes what it is given.
 from __future__ import annotations
 
 import json
+import marshal
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
@@ -16,6 +17,7 @@ from strands_sglang.errors import SGLangConfigError, TokenizationError, Unsuppor
 from .borders import Borders
 from .disguise import Block, Disguise, block_size
 from .escapes import FIRST, LAST, in_use
+from .template import KeptTools
 from .vocabulary import Vocabulary
 
 ControlTokens = Literal["escape", "raise", "allow"]
@@ -42,7 +44,7 @@ class Guard:
         self._characters = "".join(sorted(set("".join(vocabulary.tokens))))
         self._borders = Borders(vocabulary.tokens if mode != "allow" else ())
         self._block = Block(self._characters, FIRST)
-        self._tools: dict[tuple[str, bool], tuple[Any, Disguise]] = {}
+        self._tools: dict[tuple[bytes | str, bool], tuple[Any, Disguise]] = {}
 
     def rendered(self, given: Mapping[str, Any], tools: Any, render: Render) -> tuple[str, Disguise]:
         """Return the rendering of disguised content, and the disguise to encode it with.
@@ -78,7 +80,7 @@ class Guard:
 
     def _cover_tools(self, disguise: Disguise, tools: Any, borders: bool) -> Any:
         try:
-            key = (json.dumps(tools), borders)
+            key = (_frozen(tools), borders)
         except (TypeError, ValueError):
             return disguise.cover(tools, "tools")  # raises with the place at fault
         kept = self._tools.get(key)
@@ -87,6 +89,7 @@ class Guard:
             apart.begin(literals=self._mode != "allow", borders=borders)
             kept = (apart.cover(tools, "tools"), apart)
             if disguise.first == FIRST and not apart.foreign:
+                kept = (KeptTools(kept[0]), apart)
                 if len(self._tools) >= _KEPT:
                     self._tools.clear()
                 self._tools[key] = kept
@@ -109,3 +112,11 @@ class Guard:
                 model=self._vocabulary.name,
             )
         return FIRST + free * size
+
+
+def _frozen(tools: Any) -> bytes | str:
+    """Return something that equal tools have in common and others do not."""
+    try:
+        return marshal.dumps(tools, 2)  # several times faster than JSON, and as many tools as there are, every turn
+    except ValueError:
+        return json.dumps(tools)

@@ -10,17 +10,37 @@ from __future__ import annotations
 import copy
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strands_sglang.errors import ChatTemplateError, ChatTemplateMissingError, SGLangConfigError
 
 from .escapes import unescaped
 from .forms import Forms
 
+if TYPE_CHECKING:
+    from .constant_parts import ConstantParts
+
+MEMORY = "_kept_parts"
+"""Name under which a template is given the texts of its parts that are kept."""
 _MOST_TRIED = 100
 _REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
+
+
+class KeptTools(list[Any]):
+    """Tools that nobody changes any more, with what templates have written of them.
+
+    Attributes:
+        parts: Texts of parts of a template by their numbers, for each template by its owner and name.
+    """
+
+    __slots__ = ("parts",)
+
+    def __init__(self, tools: Iterable[Any]) -> None:
+        """Take the tools; nothing is written yet."""
+        super().__init__(tools)
+        self.parts: dict[tuple[ChatTemplate, str], dict[int, str]] = {}
 
 
 class ChatTemplate:
@@ -105,14 +125,16 @@ class ChatTemplate:
         *,
         generation_prompt: bool = True,
     ) -> str:
-        template = self._choose(tools)
+        name = self._choose(tools)
+        # Texts that other renderings with these tools have written already; see constant_parts.
+        kept = {MEMORY: tools.parts.setdefault((self, name), {})} if isinstance(tools, KeptTools) else {}
         try:
-            text = template.render(
+            text = self._templates[name].render(
                 messages=[_with_reasoning_aliases(message) for message in messages],
                 tools=list(tools) if tools else None,
                 documents=None,
                 add_generation_prompt=generation_prompt,
-                **{"strftime_now": self._now.strftime, **self._variables},
+                **{"strftime_now": self._now.strftime, **self._variables, **kept},
             )
         except Exception as error:  # a template is foreign code: whatever it raises is its refusal
             raise ChatTemplateError(
@@ -121,11 +143,11 @@ class ChatTemplate:
             ) from error
         return unescaped(str(text))
 
-    def _choose(self, tools: Sequence[Mapping[str, Any]] | None) -> Any:
+    def _choose(self, tools: Sequence[Mapping[str, Any]] | None) -> str:
         if tools and "tool_use" in self._templates:
-            return self._templates["tool_use"]
+            return "tool_use"
         if "default" in self._templates:
-            return self._templates["default"]
+            return "default"
         raise ChatTemplateMissingError(
             f"{self.name} has the chat templates {', '.join(sorted(self._templates))}, but none named default",
             model=self.name,
@@ -189,15 +211,21 @@ def _with_reasoning_aliases(message: Mapping[str, Any]) -> dict[str, Any]:
 @functools.lru_cache(maxsize=64)
 def compile_template(source: str) -> Any:
     """Return the compiled template; equal sources share one."""
-    return _environment().from_string(source)
+    from .constant_parts import wrap_constant_parts
+
+    environment, constant_parts = _environment()
+    parsed = environment.parse(source)
+    wrap_constant_parts(parsed, constant_parts)
+    return environment.template_class.from_code(environment, environment.compile(parsed), environment.globals)
 
 
 @functools.cache
-def _environment() -> Any:
-    """Return the sandbox that transformers renders chat templates in."""
+def _environment() -> tuple[Any, ConstantParts]:
+    """Return the sandbox that transformers renders chat templates in, and its extension that keeps constant parts."""
     import jinja2
     import jinja2.ext
 
+    from .constant_parts import ConstantParts
     from .sandbox import Sandbox
 
     class Generation(jinja2.ext.Extension):
@@ -243,12 +271,16 @@ def _environment() -> Any:
     def raise_exception(message: Any) -> None:
         raise jinja2.exceptions.TemplateError(message)
 
-    environment = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+    environment = Sandbox(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols, ConstantParts]
+    )
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = raise_exception
     environment.globals["dict"] = Dict()
     environment.globals["namespace"] = Namespace
-    return environment
+    parts = environment.extensions[ConstantParts.identifier]
+    assert isinstance(parts, ConstantParts)
+    return environment, parts
 
 
 def _to_json(
