@@ -117,6 +117,8 @@ async def test_a_generation_that_was_aborted_and_carried_on_has_every_row(moe: S
         await client.pause_generation("abort")
         await client.continue_generation()
         reply = await task
+        # The server refuses to flush until it has taken the answered request out of its batch.
+        await until_load(lambda: load_of(watcher), lambda load: load.is_none)
         await client.flush_cache()
         once = replace(request, input_ids=[*prompt, *reply.output_ids[:-1]], sampling_params={"max_new_tokens": 1})
         whole = await client.send(once)

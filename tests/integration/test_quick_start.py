@@ -61,6 +61,7 @@ def output_of(program: Path) -> str:
         done = subprocess.run(command, cwd=program.parent, capture_output=True, text=True, timeout=SECONDS, check=False)
         if done.returncode == 0:
             return done.stdout
-        (last, *_) = reversed(done.stderr.strip().splitlines())
-        assert any(last.startswith(f"{kind.__module__}.{kind.__name__}: ") for kind in CUT_SHORT), done.stderr
+        # Not only the last line: what is left open may be told of behind it, as the program ends.
+        ends = tuple(f"{kind.__module__}.{kind.__name__}: " for kind in CUT_SHORT)
+        assert any(line.startswith(ends) for line in done.stderr.splitlines()), done.stderr
     pytest.fail("every answer was cut short")
