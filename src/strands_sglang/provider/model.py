@@ -283,10 +283,11 @@ class SGLangModel(Model):
 
     def _chat_tokenizer(self) -> ChatTokenizer:
         """Return the chat tokenizer for the options as they are now."""
+        arguments = self.config.get("chat_template_kwargs")
         chat_tokenizer = _chat_tokenizer(
             self.tokenizer,
             self.config.get("enable_thinking"),
-            json.dumps(self.config.get("chat_template_kwargs") or {}, sort_keys=True),
+            json.dumps(arguments, sort_keys=True) if arguments else "{}",
             self.config.get("control_tokens", "escape"),
         )
         if self.config.get("check_template") is not False:
