@@ -22,10 +22,11 @@ from jinja2.ext import Extension
 
 from .template import MEMORY
 
-_DIFFER = frozenset({"messages", "add_generation_prompt"})
+# What differs, and what makes objects that change; a namespace may only be made on the spot.
+_DIFFER = frozenset({"messages", "add_generation_prompt", "cycler", "joiner", "lipsum", "namespace"})
 _SPECIAL = frozenset({"loop", "caller", "self", "super", "varargs", "kwargs", MEMORY})
 _PURE_GLOBALS = frozenset({"range", "dict", "raise_exception", "strftime_now"})
-_UNLIKE = "random"  # a filter, also by name: map("random")
+_UNLIKE = ("random", "map")  # filters that are not to be called by name: map("random")
 # Filters whose result can be gone through once, and those that go through it at once.
 _ONCE = frozenset(
     {"map", "select", "reject", "selectattr", "rejectattr", "batch", "slice", "unique", "items", "reverse"}
@@ -40,18 +41,23 @@ _PLAIN = (
     *(nodes.CondExpr, nodes.Filter, nodes.Test, nodes.Call, nodes.Getitem, nodes.Getattr, nodes.Slice),
     *(nodes.Concat, nodes.Compare, nodes.Operand, nodes.BinExpr, nodes.UnaryExpr),
 )
-_WHOLE_FILES = (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends, nodes.Block)
+# Where one of these occurs, no part is kept: other files, and escapes that filters apply by who calls a macro.
+_FAR_REACHING = (
+    *(nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends, nodes.Block),
+    *(nodes.EvalContextModifier, nodes.ScopedEvalContextModifier),
+)
 
 
 class ConstantParts(Extension):
     """Keeps the text of parts that were wrapped by `wrap_constant_parts`."""
 
-    def remember(self, number: int, kept: Any, caller: Callable[[], str]) -> str:
+    def remember(self, number: int, kept: Any, *read: Any, caller: Callable[[], str]) -> str:
         """Return the text of a part, written only where it is not kept.
 
         Args:
             number: Number of the part within its template.
             kept: Texts by number; undefined where nothing is to be kept.
+            *read: What the part reads; not looked at.
             caller: Writes the part.
         """
         if type(kept) is not dict:
@@ -63,7 +69,12 @@ class ConstantParts(Extension):
 
     def wrap(self, number: int, part: nodes.Node) -> nodes.Node:
         """Return a part so that it is written through `remember`."""
-        call = self.call_method("remember", [nodes.Const(number), nodes.Name(MEMORY, "load")], lineno=part.lineno)
+        # Names that the part reads in the scope around it are still read there: a scope in which a name is set before
+        # it is ever read does not see what the scopes around call by that name.
+        around = part.iter if isinstance(part, nodes.For) else part
+        names = [MEMORY, *sorted({name.name for name in _names(around)})]
+        arguments = [nodes.Const(number), *(nodes.Name(name, "load") for name in names)]
+        call = self.call_method("remember", arguments, lineno=part.lineno)
         return nodes.CallBlock(call, [], [], [part]).set_lineno(part.lineno)
 
 
@@ -74,8 +85,20 @@ def wrap_constant_parts(template: nodes.Template, extension: ConstantParts) -> N
         template: The parsed template.
         extension: Writes the parts.
     """
-    if next(template.find_all(_WHOLE_FILES), None) is None:
+    environment = extension.environment
+    # That a filter or test is missing is found out early or late, by where it is used.
+    missing = any(each.name not in environment.filters for each in template.find_all(nodes.Filter)) or any(
+        each.name not in environment.tests for each in template.find_all(nodes.Test)
+    )
+    named_alike = any(name.name == MEMORY for name in _names(template))
+    if not missing and not named_alike and next(template.find_all(_FAR_REACHING), None) is None:
         _Wrapping(_Known.of(template), extension).of_body(template, frozenset())
+
+
+def _names(node: nodes.Node) -> Iterator[nodes.Name]:
+    if isinstance(node, nodes.Name):
+        yield node
+    yield from node.find_all(nodes.Name)
 
 
 # --- what is read, and what is set ---------------------------------------------------------------------------
@@ -90,20 +113,17 @@ def _reads(node: nodes.Node, bound: frozenset[str] = frozenset()) -> Iterator[st
     if isinstance(node, nodes.NSRef):
         yield node.name
         return
-    inner: frozenset[str] = bound
-    inside: set[int] = set()
+    inner: dict[int, frozenset[str]] = {}
     if isinstance(node, nodes.For):
-        inner = bound | {name.name for name in _targets(node.target)} | {"loop"}
-        inside = {id(child) for child in (*node.body, *([node.test] if node.test is not None else []))}
+        targets = bound | {name.name for name in _names(node.target)}
+        inner = {id(child): targets | {"loop"} for child in node.body}
+        inner[id(node.test)] = targets  # which sees the loop around
     elif isinstance(node, nodes.Macro):
-        inner = bound | {argument.name for argument in node.args}
-        inside = {id(child) for child in node.body}
+        inner = {id(child): bound | {argument.name for argument in node.args} for child in node.body}
+    elif isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name == "namespace":
+        inner[id(node.node)] = bound | {"namespace"}  # calls are judged by themselves
     for child in node.iter_child_nodes():
-        yield from _reads(child, inner if id(child) in inside else bound)
-
-
-def _targets(target: nodes.Node) -> list[nodes.Name]:
-    return [target] if isinstance(target, nodes.Name) else list(target.find_all(nodes.Name))
+        yield from _reads(child, inner.get(id(child), bound))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +153,10 @@ def _settings(body: list[nodes.Node], conditions: tuple[nodes.Node, ...], order:
                 yield from _settings(branch.body, tests, order)
             yield from _settings(node.else_, tests, order)
         elif isinstance(node, nodes.Assign):
-            names = tuple(name.name for name in _targets(node.target))
+            names = tuple(name.name for name in _names(node.target))
             yield _Setting(names, (node.node, *conditions), place)
         elif isinstance(node, nodes.AssignBlock):
-            yield _Setting(tuple(name.name for name in _targets(node.target)), (node, *conditions), place)
+            yield _Setting(tuple(name.name for name in _names(node.target)), (node, *conditions), place)
         elif isinstance(node, nodes.Macro):
             yield _Setting((node.name,), (node, *conditions), place)
 
@@ -215,8 +235,11 @@ class _Known:
                 self.of_tools.update(setting.names)
         return len(self.of_tools) > before
 
-    def set_after(self, macro: nodes.Macro) -> frozenset[str]:
-        """Return the names that the template sets in its own scope after a macro, the macro's own included."""
+    def set_after(self, macro: nodes.Node) -> frozenset[str]:
+        """Return the names that the template sets in its own scope after a macro, the macro's own included.
+
+        For what is no macro of the template's own scope these are all.
+        """
         place = next((each.order for each in self.settings if each.values[0] is macro), -1)
         return frozenset(name for each in self.settings if each.order >= place for name in each.names)
 
@@ -236,6 +259,7 @@ class _Known:
         """
         stored = sum((_stored(part) for part in parts), Counter[str]())
         own = frozenset(name for name in self.namespaces if 0 < stored[name] == self.stored[name])
+        own -= _DIFFER | _SPECIAL
         if not all(_is_plain(part, own, in_loop=False) and self._calls_are_pure(part, own) for part in parts):
             return False
         names = set(reads if reads is not None else (name for part in parts for name in _reads(part))) - own
@@ -262,10 +286,16 @@ def _stored(node: nodes.Node) -> Counter[str]:
 
 def _is_used_up(value: nodes.Node) -> bool:
     """Whether a value can be gone through only once, so that who reads it first leaves nothing to the next."""
-    if isinstance(value, nodes.Filter) and value.name in _AT_ONCE:
-        return False
     filters = [*([value] if isinstance(value, nodes.Filter) else []), *value.find_all(nodes.Filter)]
-    return any(each.name in _ONCE for each in filters)
+    if any(each.name == "map" and any(name.value in _ONCE for name in each.find_all(nodes.Const)) for each in filters):
+        return True  # each of a list
+    gone_through: set[int] = set()
+    if isinstance(value, nodes.Filter) and value.name in _AT_ONCE:
+        inner = value.node
+        while isinstance(inner, nodes.Filter) and inner.name in _ONCE:
+            gone_through.add(id(inner))
+            inner = inner.node
+    return any(each.name in _ONCE and id(each) not in gone_through for each in filters)
 
 
 def _is_plain(node: nodes.Node, own: frozenset[str], *, in_loop: bool) -> bool:
@@ -282,14 +312,20 @@ def _is_plain(node: nodes.Node, own: frozenset[str], *, in_loop: bool) -> bool:
         return False
     if isinstance(node, nodes.Break | nodes.Continue):
         return in_loop
-    if isinstance(node, nodes.Filter | nodes.Test) and node.name == _UNLIKE:
-        return False
-    if isinstance(node, nodes.Const) and node.value == _UNLIKE:
+    if isinstance(node, nodes.Filter) and (node.name == "random" or (node.name == "map" and not _is_plain_map(node))):
         return False
     if isinstance(node, nodes.For) and node.recursive:
         return False
     body = {id(child) for child in node.body} if isinstance(node, nodes.For) else set()
     return all(_is_plain(child, own, in_loop=in_loop or id(child) in body) for child in node.iter_child_nodes())
+
+
+def _is_plain_map(node: nodes.Filter) -> bool:
+    """Whether the filter that is applied to each, if any, is known and none that chance has a hand in."""
+    if node.dyn_args is not None or node.dyn_kwargs is not None:
+        return False
+    name = node.args[0] if node.args else nodes.Const("")
+    return isinstance(name, nodes.Const) and name.value not in _UNLIKE
 
 
 # --- wrapping ------------------------------------------------------------------------------------------------
@@ -322,8 +358,8 @@ class _Wrapping:
             return self._wrapped_output(node, differ)
         if not isinstance(node, nodes.If):
             differ |= set(_stored(node))
-        if isinstance(node, nodes.Macro):
-            differ |= self._known.set_after(node)
+        if isinstance(node, nodes.Macro | nodes.CallBlock) or (isinstance(node, nodes.For) and node.recursive):
+            differ |= self._known.set_after(node)  # may be called at any time, by way of a namespace
         self.of_body(node, differ)
         return [node]
 

@@ -158,13 +158,58 @@ def test_what_depends_on_the_tools_alone_is_kept(source: str) -> None:
         "{% set tools = messages %}{% for t in tools %}{{ t }}{% endfor %}",
         "{% for tools in [messages] %}{% for t in tools %}{{ t }}{% endfor %}{% endfor %}",
         "{% macro m(tools) %}{% for t in tools %}{{ t }}{% endfor %}{% endmacro %}{{ m(messages) }}{{ m([1]) }}",
+        # Read in a scope before it is set there.
+        "{{ tools | tojson }}{% set tools = none %}",
+        "{% for t in tools %}{{ t.type }}{% endfor %}{% set tools = none %}",
+        "{{ tools | tojson }}{% for m in messages %}{% for x in [1] %}{{ tools }}{% endfor %}{% set tools = 1 %}"
+        "{% endfor %}",
+        "{{ (tools ~ bos_token) | tojson }}{% set x | replace(bos_token, 'y') %}<s>{% endset %}{{ x }}",
+        # The loop that a filter sees is the one around.
+        "{% for m in messages %}{% for t in tools if loop.index > 1 %}{{ t.type }}{% endfor %}{% endfor %}",
+        # Objects that change, made by way of others.
+        "{% set d = {'c': cycler} %}{% set x = d.c(1, 2) %}{% for t in tools %}{{ x.next() }}{% endfor %}"
+        "{{ x.next() }}",
+        "{% set d = {'j': joiner} %}{% set x = {'j': d.j('|')} %}{% for t in tools %}{{ x.j() }}{% endfor %}"
+        "{{ x.j() }}",
+        "{% set d = {'n': namespace} %}{% set o = d.n(x=0) %}{% for t in tools %}{% set ns = o %}"
+        "{% set ns.x = ns.x + 1 %}{% endfor %}{{ o.x }}",
+        # An input, until a namespace takes its name.
+        "{% for t in tools %}{{ messages | length }}{% set messages = namespace(x=1) %}{% set messages.x = 2 %}"
+        "{% endfor %}",
+        "{% macro m() %}{% for t in tools %}{{ varargs }}{% set varargs = namespace(x=1) %}{% set varargs.x = 2 %}"
+        "{% endfor %}{% endmacro %}{{ m(messages) }}{{ m(1) }}",
+        # Gone through once, in a list.
+        "{% set x = [tools | map('string')] | list %}{% for t in x[0] %}{{ t }}{% endfor %}"
+        "{% for t in x[0] %}{{ t }}{{ messages | length }}{% endfor %}",
+        "{% set x = tools | map('items') | list %}{% for t in x %}{{ t | list }}{% endfor %}"
+        "{% for t in x %}{{ t | list }}{{ messages | length }}{% endfor %}",
+        # Called later than written, by way of a namespace.
+        "{% set ns = namespace(c=0) %}{% macro m() %}{% set ns.c = caller %}{% endmacro %}"
+        "{% call m() %}{% for t in tools %}{{ x }}{% endfor %}{% endcall %}{{ ns.c() }}{% set x = 5 %}{{ ns.c() }}",
+        "{% set ns = namespace(l=0) %}{% for a in [1] recursive %}{% set ns.l = loop %}{% for t in tools %}{{ x }}"
+        "{% endfor %}{% endfor %}{% set x = 5 %}{{ ns.l([1]) }}",
+        # Escaped by who calls.
+        "{% macro m() %}{{ ([tools | length | string | escape, '<'] | join) ~ (1 | tojson) }}{% endmacro %}"
+        "{{ m() }}{% autoescape true %}{{ m() }}{% endautoescape %}",
+        # A missing filter matters where it is reached.
+        "{% if messages | length > 2 %}{{ tools | missing | tojson }}{% endif %}",
     ],
 )
 def test_what_may_differ_is_written_anew(source: str) -> None:
     assert faults(source, ALL)[0] == []
 
 
-@pytest.mark.parametrize("shown", ["range(100) | random", "[range(9)] | map('random') | list", "lipsum(n=1)"])
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "range(100) | random",
+        "[range(9)] | map('random') | list",
+        "[range(9)] | map('ran' ~ 'dom') | list",
+        "[[range(9)]] | map('map', 'ran' ~ 'dom') | map('list') | list",
+        "lipsum(n=1)",
+        "{'l': lipsum}.l(n=1)",
+    ],
+)
 def test_what_chance_decides_is_not_kept(shown: str) -> None:
     assert faults(f"{{% for t in tools %}}{{{{ {shown} }}}}{{% endfor %}}", ALL)[1] == 0
 
