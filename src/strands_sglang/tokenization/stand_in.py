@@ -25,7 +25,7 @@ class TurnShape:
     """What a template can tell a sampled turn by.
 
     Attributes:
-        calls: Its calls, with their real names and ids.
+        calls: Its calls, with their real names and ids, and without arguments: those were sampled.
         has_text: Whether it holds text that is not blank.
         has_reasoning: Whether it holds reasoning.
     """
@@ -40,7 +40,7 @@ def shape_of_turn(message: Message) -> TurnShape:
     content = message.get("content") or ""
     text = content if isinstance(content, str) else "".join(str(block.get("text", "x")) for block in content)
     return TurnShape(
-        calls=list(message.get("tool_calls") or ()),
+        calls=[{**call, "function": {**call["function"], "arguments": {}}} for call in message.get("tool_calls") or ()],
         has_text=bool(text.strip()),
         has_reasoning=bool(message.get("reasoning_content")),
     )

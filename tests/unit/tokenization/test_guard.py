@@ -10,6 +10,7 @@ import pytest
 
 from strands_sglang.errors import ControlTokenError, SGLangConfigError, UnsupportedContentError
 from strands_sglang.tokenization import ChatTokenizer, PromptTokens, SampledTurn
+from strands_sglang.tokenization.guard import ControlTokens
 from tests.real_tokenizers import chat_template, real_tokenizer
 from tests.unit.tokenization.conversations import (
     TOOLS,
@@ -84,6 +85,25 @@ def test_a_bridge_reports_new_messages_only() -> None:
 
     assert [(g.literal, g.where, g.count) for g in bridge.guarded] == [("<|im_end|>", "new_messages[1].content", 1)]
     assert control_of(chat, bridge)["<|im_end|>"] == 2
+
+
+@pytest.mark.parametrize("mode", ["escape", "raise"])
+def test_arguments_that_were_sampled_are_not_looked_at(mode: ControlTokens) -> None:
+    # They are in the sampled ids already: nothing of them is rendered.
+    chat = ChatTokenizer(real_tokenizer("qwen3"), control_tokens=mode)
+    prompt = chat.first([user("Hi.")])
+
+    def bridge(argument: str) -> PromptTokens:
+        one = call(1, "look", q=argument)
+        turn = SampledTurn(
+            prompt_ids=prompt.ids,
+            ids=[100, chat.stop_token_ids[0]],
+            message=assistant("So.", one),
+            finish_reason="stop",
+        )
+        return chat.bridge([user("Hi.")], turn, [result(one, "1")])
+
+    assert bridge(HOSTILE) == bridge("x")
 
 
 def test_text_without_control_tokens_is_encoded_as_ever() -> None:
