@@ -20,11 +20,11 @@ from typing import Any
 from jinja2 import nodes
 from jinja2.ext import Extension
 
-from .template import MEMORY
+from .template import KEPT
 
 # What differs, and what makes objects that change; a namespace may only be made on the spot.
 _DIFFER = frozenset({"messages", "add_generation_prompt", "cycler", "joiner", "lipsum", "namespace"})
-_SPECIAL = frozenset({"loop", "caller", "self", "super", "varargs", "kwargs", MEMORY})
+_SPECIAL = frozenset({"loop", "caller", "self", "super", "varargs", "kwargs"})
 _PURE_GLOBALS = frozenset({"range", "dict", "raise_exception", "strftime_now"})
 _UNLIKE = ("random", "map")  # filters that are not to be called by name: map("random")
 # Filters whose result can be gone through once, and those that go through it at once.
@@ -51,16 +51,16 @@ _FAR_REACHING = (
 class ConstantParts(Extension):
     """Keeps the text of parts that were wrapped by `wrap_constant_parts`."""
 
-    def remember(self, number: int, kept: Any, *read: Any, caller: Callable[[], str]) -> str:
+    def remember(self, number: int, *read: Any, caller: Callable[[], str]) -> str:
         """Return the text of a part, written only where it is not kept.
 
         Args:
             number: Number of the part within its template.
-            kept: Texts by number; undefined where nothing is to be kept.
             *read: What the part reads; not looked at.
             caller: Writes the part.
         """
-        if type(kept) is not dict:
+        kept = KEPT.get()
+        if kept is None:
             return caller()
         text: str | None = kept.get(number)
         if text is None:
@@ -72,7 +72,7 @@ class ConstantParts(Extension):
         # Names that the part reads in the scope around it are still read there: a scope in which a name is set before
         # it is ever read does not see what the scopes around call by that name.
         around = part.iter if isinstance(part, nodes.For) else part
-        names = [MEMORY, *sorted({name.name for name in _names(around)})]
+        names = sorted({name.name for name in _names(around)})
         arguments = [nodes.Const(number), *(nodes.Name(name, "load") for name in names)]
         call = self.call_method("remember", arguments, lineno=part.lineno)
         return nodes.CallBlock(call, [], [], [part]).set_lineno(part.lineno)
@@ -90,8 +90,7 @@ def wrap_constant_parts(template: nodes.Template, extension: ConstantParts) -> N
     missing = any(each.name not in environment.filters for each in template.find_all(nodes.Filter)) or any(
         each.name not in environment.tests for each in template.find_all(nodes.Test)
     )
-    named_alike = any(name.name == MEMORY for name in _names(template))
-    if not missing and not named_alike and next(template.find_all(_FAR_REACHING), None) is None:
+    if not missing and next(template.find_all(_FAR_REACHING), None) is None:
         _Wrapping(_Known.of(template), extension).of_body(template, frozenset())
 
 

@@ -7,7 +7,6 @@ tokenizer had no control tokens. Never changes what it is given.
 
 from __future__ import annotations
 
-import json
 import marshal
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
@@ -44,7 +43,7 @@ class Guard:
         self._characters = "".join(sorted(set("".join(vocabulary.tokens))))
         self._borders = Borders(vocabulary.tokens if mode != "allow" else ())
         self._block = Block(self._characters, FIRST)
-        self._tools: dict[tuple[bytes | str, bool], tuple[Any, Disguise]] = {}
+        self._tools: dict[tuple[bytes, bool], tuple[Any, Disguise]] = {}
 
     def rendered(self, given: Mapping[str, Any], tools: Any, render: Render) -> tuple[str, Disguise]:
         """Return the rendering of disguised content, and the disguise to encode it with.
@@ -80,9 +79,10 @@ class Guard:
 
     def _cover_tools(self, disguise: Disguise, tools: Any, borders: bool) -> Any:
         try:
-            key = (_frozen(tools), borders)
-        except (TypeError, ValueError):
-            return disguise.cover(tools, "tools")  # raises with the place at fault
+            # Version 2 has no references, so that equal tools give equal bytes, and others never do.
+            key = (marshal.dumps(tools, 2), borders)
+        except ValueError:  # not of plain built-ins
+            return disguise.cover(tools, "tools")
         kept = self._tools.get(key)
         if kept is None or disguise.first != FIRST:
             apart = self._disguise(disguise.first)
@@ -112,11 +112,3 @@ class Guard:
                 model=self._vocabulary.name,
             )
         return FIRST + free * size
-
-
-def _frozen(tools: Any) -> bytes | str:
-    """Return something that equal tools have in common and others do not."""
-    try:
-        return marshal.dumps(tools, 2)  # several times faster than JSON, and as many tools as there are, every turn
-    except ValueError:
-        return json.dumps(tools)

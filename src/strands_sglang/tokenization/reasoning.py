@@ -73,7 +73,7 @@ class ReasoningMarks:
         }
         texts = "|".join(sorted(map(re.escape, self._ids), key=len, reverse=True)) or r"(?!)"
         self._run = re.compile(rf"(?:(?:{texts})\s*)+")
-        self._gap = re.compile(rf"(?:\s|{texts})*")
+        self._around, self._gap = re.compile(rf"\s*(?:(?:{texts})\s*)+"), re.compile(rf"(?:\s|{texts})*")
         # A generation prompt may hold no control token but the mark it ends with: that is no border.
         marks = {ids[0] for ids in self._ids.values() if len(ids) == 1}
         self._borders = frozenset(token.id for token in borders) - marks
@@ -129,10 +129,11 @@ class ReasoningMarks:
         ahead = {mark: at for mark in self._ids if (at := text.find(mark)) >= 0}
         end = 0
         while ahead:
-            start = min(ahead.values())
-            yield text[end:start].rstrip()
-            run = self._run.match(text, start)
-            end = run.end() if run is not None else start + 1
+            piece = text[end : min(ahead.values())].rstrip()
+            yield piece
+            run = self._around.match(text, end + len(piece))
+            assert run is not None
+            end = run.end()
             for mark in [mark for mark, at in ahead.items() if at < end]:
                 ahead[mark] = text.find(mark, end)
                 if ahead[mark] < 0:

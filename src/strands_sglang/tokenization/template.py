@@ -11,6 +11,7 @@ import copy
 import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,8 @@ from .forms import Forms
 if TYPE_CHECKING:
     from .constant_parts import ConstantParts
 
-MEMORY = "_kept_parts"
-"""Name under which a template is given the texts of its parts that are kept."""
+KEPT: ContextVar[dict[int, str] | None] = ContextVar("KEPT", default=None)
+"""The texts of parts that are kept for the rendering at hand, by number; see `constant_parts`."""
 _MOST_TRIED = 100
 _REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
 
@@ -126,21 +127,22 @@ class ChatTemplate:
         generation_prompt: bool = True,
     ) -> str:
         name = self._choose(tools)
-        # Texts that other renderings with these tools have written already; see constant_parts.
-        kept = {MEMORY: tools.parts.setdefault((self, name), {})} if isinstance(tools, KeptTools) else {}
+        token = KEPT.set(tools.parts.setdefault((self, name), {}) if isinstance(tools, KeptTools) else None)
         try:
             text = self._templates[name].render(
                 messages=[_with_reasoning_aliases(message) for message in messages],
                 tools=list(tools) if tools else None,
                 documents=None,
                 add_generation_prompt=generation_prompt,
-                **{"strftime_now": self._now.strftime, **self._variables, **kept},
+                **{"strftime_now": self._now.strftime, **self._variables},
             )
         except Exception as error:  # a template is foreign code: whatever it raises is its refusal
             raise ChatTemplateError(
                 f"the chat template of {self.name} cannot render {shape(messages)}: {error} ({type(error).__name__})",
                 model=self.name,
             ) from error
+        finally:
+            KEPT.reset(token)
         return unescaped(str(text))
 
     def _choose(self, tools: Sequence[Mapping[str, Any]] | None) -> str:

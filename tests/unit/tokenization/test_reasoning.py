@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from strands_sglang.tokenization import ChatTokenizer, SampledTurn
 from tests.real_tokenizers import chat_template, real_tokenizer
 from tests.unit.tokenization.conversations import assistant, byte_tokenizer, chat_tokenizer, user
 
 ASK = [user("Think about it.")]
+PIECES = ("<think>", "</think>", " ", "\n\n", "\u2003", "a", "<", "think>")
 
 
 @pytest.mark.parametrize(
@@ -97,3 +100,11 @@ def test_marks_that_are_no_tokens_are_found_as_text() -> None:
 
     assert chat.reasoning_open(prompt)
     assert not chat.reasoning_open([*prompt, *chat._vocabulary.encode("hm</think>")])
+
+
+@pytest.mark.parametrize("name", ["qwen3", "glm-4.6", "deepseek-v3.1", "minimax-m2"])
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=12))
+def test_a_text_is_cut_at_its_marks_as_an_expression_would_cut_it(name: str, pieces: list[str]) -> None:
+    marks, text = chat_tokenizer(name)._marks, "".join(pieces)
+
+    assert list(marks._between_marks(text)) == marks._around.split(text)
