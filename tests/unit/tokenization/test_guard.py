@@ -239,6 +239,19 @@ def test_structural_words_are_not_disguised() -> None:
     assert chat_tokenizer("glm-4.5v").decode(ids).count("<|image|>") == 1
 
 
+def test_tools_that_are_written_differently_are_told_apart() -> None:
+    class Name(str):
+        """Text that is not plain."""
+
+    source = "{{ tools }}{% for m in messages %}{{ m.content }}<|end|>{% endfor %}"
+    chat = ChatTokenizer(byte_tokenizer("<|end|>"), chat_template=source)
+
+    for key in (1, "1", True, 1.0):
+        for name in (Name("f"), "f"):
+            tools = [{"type": "function", "function": {"name": name, "parameters": {key: 2}}}]
+            assert f"{{{key!r}: 2}}" in chat.decode(chat.first([user("Hi.")], tools).ids)
+
+
 # --- tokens of other kinds -------------------------------------------------------------------------------
 
 
