@@ -69,7 +69,7 @@ def run_script(name: str, *arguments: str) -> str:
 
 def measure(options: argparse.Namespace, workload: Path) -> dict[str, Any]:
     """Run the parts that are asked for."""
-    results: dict[str, Any] = {"machine": machine()}
+    results: dict[str, Any] = {"machine": machine(), "tools": options.tools}
     released = options.released
     if "provider" in options.parts:
         print("CPU ms a turn; own = beyond http + loop\n" + provider.HEADER)
@@ -103,6 +103,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="how often each variant runs each load")
     parser.add_argument("--loads", nargs="+", type=provider.case_of, help="loads such as 8x500x32 instead of all")
     parser.add_argument("--limit", type=int, default=8192, help="leave out loads with more turns at once than this")
+    parser.add_argument("--tools", type=int, default=1, help="tools that the agents are offered; they call one")
     parser.add_argument("--tokenizer", metavar="DIR", help="tokenizer to use; Qwen3's by default")
     parser.add_argument("--json", type=Path, default=Path("benchmarks.json"), help="where to write what was measured")
     options = parser.parse_args()
@@ -111,7 +112,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         workload = Path(folder) / "workload.json"
-        write_workload(tokenizer_of(options.tokenizer), workload)
+        write_workload(tokenizer_of(options.tokenizer), workload, tools=options.tools)
         results = measure(options, workload)
     options.json.write_text(json.dumps(results, indent=1) + "\n")
     print(f"written: {options.json}")

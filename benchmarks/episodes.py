@@ -124,6 +124,71 @@ def loop_alone(texts: Texts, *, with_http: bool = False) -> Episode:
     return agent_episode(texts, Said)
 
 
+def least(texts: Texts, *, tokenize: bool = True) -> Episode:
+    """A provider that does what none can leave out, and nothing else: what any provider costs at least.
+
+    It takes the result's text from the newest message, puts the template's fixed pieces around it and lets the
+    tokenizer encode that; sends all ids; keeps the ids and log-probabilities of the reply; finds the call in its text;
+    and says it as events. It checks nothing, and would train wrongly at the first surprise.
+
+    Args:
+        texts: The workload.
+        tokenize: Whether results are encoded; without, their ids are there already.
+    """
+    from strands.models import Model
+    from tokenizers import Tokenizer
+
+    encode = Tokenizer.from_file(str(Path(texts.work["tokenizer"]) / "tokenizer.json")).encode
+    session: list[Any] = []
+    before = "\n<|im_start|>user\n<tool_response>\n"
+    after = "\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+
+    class Least(Model):
+        """Goes on from the newest message."""
+
+        def __init__(self, case: dict[str, Any]) -> None:
+            self.case = case
+            self.ids = list(texts.work["first_prompt"])
+            self.logprobs: list[float] = []
+            self.config: dict[str, Any] = {}
+
+        def update_config(self, **model_config: Any) -> None:
+            self.config.update(model_config)
+
+        def get_config(self) -> Any:
+            return self.config
+
+        def structured_output(self, *args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError
+
+        async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            if len(messages) > 1:
+                text = messages[-1]["content"][0]["toolResult"]["content"][0]["text"]
+                if tokenize:
+                    self.ids += encode(before + text + after, add_special_tokens=False).ids
+                else:
+                    self.ids += texts.result_ids(self.case["result"])
+            reply = await post(session, self.case, self.ids)
+            self.ids += reply["output_ids"]
+            self.logprobs += [row[0] for row in reply["meta_info"]["output_token_logprobs"]]
+            text, call, rest = reply["text"].partition("<tool_call>")
+            yield {"messageStart": {"role": "assistant"}}
+            yield {"contentBlockStart": {"start": {}}}
+            yield {"contentBlockDelta": {"delta": {"text": text}}}
+            yield {"contentBlockStop": {}}
+            if call:
+                said = json.loads(rest.partition("</tool_call>")[0])
+                use = {"toolUseId": f"c{len(messages)}", "name": said["name"]}
+                yield {"contentBlockStart": {"start": {"toolUse": use}}}
+                yield {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps(said["arguments"])}}}}
+                yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "tool_use" if call else "end_turn"}}
+            usage = {"inputTokens": len(self.ids), "outputTokens": 100, "totalTokens": len(self.ids) + 100}
+            yield {"metadata": {"usage": usage, "metrics": {"latencyMs": 50}}}
+
+    return agent_episode(texts, Least)
+
+
 def strands_sglang(texts: Texts) -> Episode:
     """The provider of whichever strands-sglang is installed."""
     from strands_sglang import SGLangClient, SGLangModel, get_tokenizer
@@ -158,11 +223,10 @@ def agent_episode(texts: Texts, make_model: Callable[[dict[str, Any]], Any]) -> 
     from strands.agent.conversation_manager import NullConversationManager
     from strands.tools import PythonAgentTool
 
-    spec: Any = {
-        "name": texts.work["tool"]["name"],
-        "description": texts.work["tool"]["description"],
-        "inputSchema": {"json": texts.work["tool"]["parameters"]},
-    }
+    specs: list[Any] = [
+        {"name": tool["name"], "description": tool["description"], "inputSchema": {"json": tool["parameters"]}}
+        for tool in (texts.work["tool"], *texts.work["other_tools"])
+    ]
 
     async def episode(case: dict[str, Any]) -> Any:
         done = 0
@@ -175,7 +239,7 @@ def agent_episode(texts: Texts, make_model: Callable[[dict[str, Any]], Any]) -> 
 
         agent = Agent(
             model=make_model(case),
-            tools=[PythonAgentTool(texts.work["tool"]["name"], spec, look_up)],
+            tools=[PythonAgentTool(spec["name"], spec, look_up) for spec in specs],
             system_prompt=texts.work["system"],
             callback_handler=None,
             conversation_manager=NullConversationManager(),
@@ -192,6 +256,8 @@ VARIANTS: dict[str, Callable[[Texts], Episode]] = {
     "http": http_alone,
     "loop": loop_alone,
     "floor": lambda texts: loop_alone(texts, with_http=True),
+    "free": lambda texts: least(texts, tokenize=False),
+    "least": least,
     "this": strands_sglang,
     "released": strands_sglang,
     "openai": openai,

@@ -29,15 +29,22 @@ _WORDS = (
 )  # fmt: skip
 
 
-def write_workload(tokenizer_dir: str, path: Path) -> None:
-    """Write the workload for one tokenizer."""
+def write_workload(tokenizer_dir: str, path: Path, *, tools: int = 1) -> None:
+    """Write the workload for one tokenizer.
+
+    Args:
+        tokenizer_dir: The tokenizer's folder.
+        path: Where to write it.
+        tools: Tools on offer; the model calls the first one.
+    """
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
     tool = {"name": TOOL_NAME, "description": TOOL_DESCRIPTION, "parameters": TOOL_SCHEMA}
+    others = [other_tool(number) for number in range(1, tools)]
     first = tokenizer.apply_chat_template(
         [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}],
-        tools=[{"type": "function", "function": tool}],
+        tools=[{"type": "function", "function": each} for each in (tool, *others)],
         add_generation_prompt=True,
         return_dict=False,
     )
@@ -51,6 +58,7 @@ def write_workload(tokenizer_dir: str, path: Path) -> None:
         "system": SYSTEM,
         "question": QUESTION,
         "tool": tool,
+        "other_tools": others,
         "first_prompt": first,
         "call": {"text": call, "ids": [*encode(tokenizer, call), end], "said": said, "arguments": arguments},
         "answer": {"text": answer, "ids": [*encode(tokenizer, answer), end]},
@@ -61,6 +69,14 @@ def write_workload(tokenizer_dir: str, path: Path) -> None:
     }
     workload["shown_calls"] = first.count(workload["call_id"])
     path.write_text(json.dumps(workload))
+
+
+def other_tool(number: int) -> dict[str, Any]:
+    """Return a tool that is only offered, of the size that tools of a server of tools have."""
+    words = random.Random(number).choices(_WORDS, k=60)
+    properties = {f"{words[i]}_{i}": {"type": "string", "description": " ".join(words[i : i + 12])} for i in range(4)}
+    schema = {"type": "object", "properties": properties, "required": list(properties)[:1]}
+    return {"name": f"tool_{number}", "description": " ".join(words), "parameters": schema}
 
 
 def encode(tokenizer: Any, text: str) -> list[int]:
