@@ -76,28 +76,35 @@ async def post(session: list[Any], case: dict[str, Any], ids: list[int]) -> Any:
         return orjson.loads(await response.read())
 
 
-def loop_alone(texts: Texts, *, with_http: bool = False) -> Episode:
-    """Strands' loop over a model that says the workload's answers, with or without sending the requests."""
+def model_class() -> Any:
+    """Return Strands' model without options, for those that only stream."""
     from strands.models import Model
 
+    class Streaming(Model):
+        """Only streams."""
+
+        def update_config(self, **model_config: Any) -> None:
+            raise NotImplementedError("it has no options")
+
+        def get_config(self) -> Any:
+            return {}
+
+        def structured_output(self, *args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError("it only streams")
+
+    return Streaming
+
+
+def loop_alone(texts: Texts, *, with_http: bool = False) -> Episode:
+    """Strands' loop over a model that says the workload's answers, with or without sending the requests."""
     session: list[Any] = []
 
-    class Said(Model):
+    class Said(model_class()):  # type: ignore[misc]  # made where Strands is imported
         """Says the same as the stub."""
 
         def __init__(self, case: dict[str, Any]) -> None:
             self.case = case
             self.ids = list(texts.work["first_prompt"]) if with_http else []
-            self.config: dict[str, Any] = {}
-
-        def update_config(self, **model_config: Any) -> None:
-            self.config.update(model_config)
-
-        def get_config(self) -> Any:
-            return self.config
-
-        def structured_output(self, *args: Any, **kwargs: Any) -> Any:
-            raise NotImplementedError
 
         async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             done = len(messages) // 2
@@ -135,7 +142,6 @@ def least(texts: Texts, *, tokenize: bool = True) -> Episode:
         texts: The workload.
         tokenize: Whether results are encoded; without, their ids are there already.
     """
-    from strands.models import Model
     from tokenizers import Tokenizer
 
     encode = Tokenizer.from_file(str(Path(texts.work["tokenizer"]) / "tokenizer.json")).encode
@@ -143,23 +149,13 @@ def least(texts: Texts, *, tokenize: bool = True) -> Episode:
     before = "\n<|im_start|>user\n<tool_response>\n"
     after = "\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
 
-    class Least(Model):
+    class Least(model_class()):  # type: ignore[misc]  # made where Strands is imported
         """Goes on from the newest message."""
 
         def __init__(self, case: dict[str, Any]) -> None:
             self.case = case
             self.ids = list(texts.work["first_prompt"])
             self.logprobs: list[float] = []
-            self.config: dict[str, Any] = {}
-
-        def update_config(self, **model_config: Any) -> None:
-            self.config.update(model_config)
-
-        def get_config(self) -> Any:
-            return self.config
-
-        def structured_output(self, *args: Any, **kwargs: Any) -> Any:
-            raise NotImplementedError
 
         async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             if len(messages) > 1:
